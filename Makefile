@@ -1,0 +1,74 @@
+# Every target sets up what it needs; `make help` lists them.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Two processes on two cores; contract tests share one control plane per process.
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+
+.PHONY: help setup demo check format lint types layers generated test long bench generate golden lock \
+	system-packages control-plane control-plane-path clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from the lock file, with bireme, Open MPI and mpi4py in it
+
+$(READY): requirements.lock pyproject.toml hack/setup
+	@hack/setup $(PYTHON) $(VENV)
+
+demo: $(READY) ## validate the examples
+	@$(BIN)/bireme validate -f examples
+
+check: format lint types layers generated ## formatting, lint, types, layers, generated files
+
+format: $(READY)
+	@$(BIN)/ruff format --quiet --check --diff
+
+lint: $(READY)
+	@$(BIN)/ruff check --quiet
+
+types: $(READY)
+	@$(BIN)/mypy --no-error-summary
+
+layers: $(READY)
+	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log; exit 1; }
+
+generated: $(READY)
+	@$(BIN)/python hack/generate.py --check
+
+test: check system-packages control-plane ## what CI runs: check, then every test but the heavy tiers
+	@$(PYTEST) -m "not long"
+
+long: $(READY) control-plane ## the heavy tier: many more examples of every property
+	@BIREME_LONG=1 $(PYTEST)
+
+bench: $(READY) control-plane ## measure, and compare with the limits that the docs state
+	@$(BIN)/python -m bench
+
+generate: $(READY) ## write deploy/ and docs/reference anew from src/bireme/api
+	@$(BIN)/python hack/generate.py
+
+golden: $(READY) ## write the expected output of the golden cases anew; read the diff before committing
+	@BIREME_GOLDEN=update $(BIN)/pytest -q tests/golden
+
+lock: $(READY) ## resolve the dependencies of pyproject.toml anew
+	@$(BIN)/pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --upgrade --all-extras --group dev --universal --generate-hashes \
+		--no-annotate --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+
+system-packages:
+	@hack/system-packages
+
+control-plane: ## build the real Kubernetes control plane that tests run against
+	@hack/control-plane/build
+
+control-plane-path: ## print the folder of the control plane's binaries
+	@hack/control-plane/build path
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,27 @@
+"""Rules for ColossalAIJob."""
+
+from bireme.admission import run_mode
+from bireme.admission.mpi import check_clean_up, check_program, check_worker_names, check_worker_template
+from bireme.admission.pods import check_env, check_resources
+from bireme.admission.problems import Findings
+from bireme.api.colossalai import WORKER_CONTAINER, ColossalAIJob
+from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
+from bireme.api.paths import Path
+
+_LAUNCHER: Path = ("spec", "launcher")
+_WORKER: Path = ("spec", "worker")
+
+
+def check(job: ColossalAIJob, out: Findings) -> None:
+    """Report every problem that the schema can't."""
+    spec = job.spec
+    check_worker_names(job.metadata, spec.worker.replicas, out)
+    check_env(spec.launcher.env, (*_LAUNCHER, "env"), out)
+    check_resources(spec.launcher.resources, (*_LAUNCHER, "resources"), out)
+    check_worker_template(
+        spec.worker.template, WORKER_CONTAINER, (*_WORKER, "template"), out, command="spec.worker.command",
+        queued=spec.scheduler is not None,
+    )  # fmt: skip
+    check_program(spec.worker.command, (*_WORKER, "command"), out)
+    check_clean_up(spec.run_policy, out)
+    run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out)

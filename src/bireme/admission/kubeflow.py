@@ -1,0 +1,87 @@
+"""Rules for the Kubeflow MPIJob, v1alpha2."""
+
+from bireme.admission.metadata import check_derived_names
+from bireme.admission.pods import check_template
+from bireme.admission.problems import Findings, RenameKey
+from bireme.admission.words import closest, describe, join
+from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, MPIJobSpec, ReplicaSpec
+from bireme.api.names import WORKER_TYPE, launcher_name, pod_name
+from bireme.api.paths import Path
+
+_REPLICA_SPECS: Path = ("spec", "mpiReplicaSpecs")
+
+
+def check(job: MPIJob, out: Findings) -> None:
+    """Report every problem that the schema can't."""
+    spec = job.spec
+    _check_types(spec, out)
+    workers = spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
+    own = job.metadata.name or job.metadata.generate_name
+    derived = (launcher_name(own), pod_name(own, WORKER_TYPE, max(workers.replicas - 1, 0)))
+    check_derived_names(job.metadata, derived, out)
+    for name, replica in spec.mpi_replica_specs.items():
+        check_template(replica.template, (*_REPLICA_SPECS, name, "template"), out)
+    _check_main_container(spec, workers, out)
+    _check_policies(spec, out)
+
+
+def _check_types(spec: MPIJobSpec, out: Findings) -> None:
+    meant: set[str] = set()
+    for name in spec.mpi_replica_specs:
+        if name not in (LAUNCHER, WORKER):
+            near = closest(name, (LAUNCHER, WORKER))
+            meant.add(near or "")
+            out.error(
+                (*_REPLICA_SPECS, name),
+                "unknown-type",
+                f"{describe(name)} is not a replica type: there are Launcher and Worker",
+                value=name,
+                hint=f"did you mean `{near}`?" if near else None,
+                fix=RenameKey(near) if near and near not in spec.mpi_replica_specs else None,
+                at_key=True,
+            )
+    for name in (LAUNCHER, WORKER):
+        if name not in spec.mpi_replica_specs and name not in meant:
+            out.error((*_REPLICA_SPECS, name), "required", "required field is missing", hint="a job has both")
+    launcher, workers = spec.mpi_replica_specs.get(LAUNCHER), spec.mpi_replica_specs.get(WORKER)
+    if launcher is not None and launcher.replicas != 1:
+        where = (*_REPLICA_SPECS, LAUNCHER, "replicas")
+        out.error(
+            where, "range", f"{launcher.replicas} is not 1: there is one launcher", value=launcher.replicas
+        )
+    if workers is not None and workers.replicas < 1:
+        where = (*_REPLICA_SPECS, WORKER, "replicas")
+        out.error(where, "range", f"{workers.replicas} is less than 1", value=workers.replicas)
+
+
+def _check_main_container(spec: MPIJobSpec, workers: ReplicaSpec, out: Findings) -> None:
+    containers = (workers.template.get("spec") or {}).get("containers") or ()
+    names = [container.get("name", "") for container in containers]
+    if spec.main_container and containers and spec.main_container not in names:
+        message = f"no container of the workers is named {describe(spec.main_container)}"
+        hint = f"use {join(names)}"
+        out.error(("spec", "mainContainer"), "main-container", message, value=spec.main_container, hint=hint)
+
+
+def _check_policies(spec: MPIJobSpec, out: Findings) -> None:
+    policy = spec.run_policy
+    inner = policy.active_deadline_seconds if policy else None
+    launcher = spec.mpi_replica_specs.get(LAUNCHER)
+    if (
+        (inner or spec.active_deadline_seconds)
+        and launcher
+        and launcher.restart_policy in ("Never", "ExitCode")
+    ):
+        where = ("spec", "runPolicy", "activeDeadlineSeconds") if inner else ("spec", "activeDeadlineSeconds")
+        out.warn(
+            where,
+            "deadline-ignored",
+            f"has no effect with the launcher's restartPolicy {launcher.restart_policy}",
+            hint="set restartPolicy to OnFailure or Always",
+            at_key=True,
+        )
+    total = sum(replica.replicas for replica in spec.mpi_replica_specs.values())
+    minimum = policy.scheduling_policy.min_available if policy and policy.scheduling_policy else None
+    if minimum is not None and minimum > total:
+        message = f"{minimum} pods can never be there: the job has {total}"
+        out.error(("spec", "runPolicy", "schedulingPolicy", "minAvailable"), "range", message, value=minimum)

@@ -1,0 +1,119 @@
+"""What admission says about an object: errors that refuse it, warnings that do not."""
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from bireme.api.paths import Path, format_path
+
+Severity = Literal["error", "warning"]
+
+
+class _Absent(msgspec.Struct, frozen=True):
+    """There is no value to show: the field is missing, or the problem is not about one value."""
+
+
+ABSENT: Final = _Absent()
+
+
+class RenameKey(msgspec.Struct, frozen=True, tag=True):
+    """Write the field's name as `new`."""
+
+    new: str
+
+
+class QuoteScalar(msgspec.Struct, frozen=True, tag=True):
+    """Quote the value, keeping its very text, so that YAML reads a string."""
+
+
+class ReplaceScalar(msgspec.Struct, frozen=True, tag=True):
+    """Write `text` instead of the value."""
+
+    text: str
+
+
+class SplitItem(msgspec.Struct, frozen=True, tag=True):
+    """Make several list items of one."""
+
+    parts: tuple[str, ...]
+
+
+class WrapScalar(msgspec.Struct, frozen=True, tag=True):
+    """Write `{key: value}` instead of the value."""
+
+    key: str
+
+
+Fix = RenameKey | QuoteScalar | ReplaceScalar | SplitItem | WrapScalar
+"""The one right way to repair a problem; where there are several, a problem has none."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong, where, why, and what to do about it.
+
+    `rule` is a stable word for programs; `message` says the same, with the value, for people.
+    `at_key` says that the field's name is to blame rather than its value.
+    """
+
+    severity: Severity
+    path: Path
+    rule: str
+    message: str
+    value: Any = ABSENT
+    hint: str | None = None
+    fix: Fix | None = None
+    at_key: bool = False
+
+    def __str__(self) -> str:
+        return f"{format_path(self.path)}: {self.message}"
+
+
+class Findings:
+    """Collects problems in the order in which they are found."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._problems)
+
+    def error(
+        self,
+        path: Path,
+        rule: str,
+        message: str,
+        *,
+        value: Any = ABSENT,
+        hint: str | None = None,
+        fix: Fix | None = None,
+        at_key: bool = False,
+    ) -> None:
+        self._problems.append(Problem("error", path, rule, message, value, hint, fix, at_key))
+
+    def warn(
+        self,
+        path: Path,
+        rule: str,
+        message: str,
+        *,
+        value: Any = ABSENT,
+        hint: str | None = None,
+        at_key: bool = False,
+    ) -> None:
+        self._problems.append(Problem("warning", path, rule, message, value, hint, None, at_key))
+
+    def add_below(self, other: "Findings", covered: set[Path]) -> None:
+        """Take over what another pass found, except at or below a place that is covered already."""
+        for problem in other:
+            if not any(problem.path[:length] in covered for length in range(len(problem.path) + 1)):
+                self._problems.append(problem)
+
+    @property
+    def error_paths(self) -> set[Path]:
+        return {problem.path for problem in self._problems if problem.severity == "error"}
+
+
+def sort_problems(problems: Iterator[Problem] | list[Problem]) -> list[Problem]:
+    """Errors before warnings, otherwise in the order found."""
+    return sorted(problems, key=lambda problem: problem.severity == "warning")

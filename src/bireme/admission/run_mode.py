@@ -1,0 +1,61 @@
+"""Rules for run modes, shared by the tensorstack kinds."""
+
+from collections.abc import Collection, Sequence
+
+from bireme.admission.problems import Findings
+from bireme.admission.words import closest, describe, join
+from bireme.api.job import DebugMode, PauseMode, ReplicaDebugSet, ResumeSpec, RunMode
+from bireme.api.paths import Path
+
+_PATH: Path = ("spec", "runMode")
+
+
+def check(run_mode: RunMode | None, types: Collection[str], out: Findings) -> None:
+    """Check the flags, and that every entry names one of `types`, once."""
+    if run_mode is None:
+        return
+    if run_mode.debug is not None:
+        _check_flags(run_mode.debug, (*_PATH, "debug"), out)
+        _check_types(run_mode.debug.replica_specs, types, (*_PATH, "debug", "replicaSpecs"), out)
+    if run_mode.pause is not None:
+        _check_flags(run_mode.pause, (*_PATH, "pause"), out)
+        _check_types(run_mode.pause.resume_specs, types, (*_PATH, "pause", "resumeSpecs"), out)
+
+
+def _check_flags(mode: DebugMode | PauseMode, path: Path, out: Findings) -> None:
+    if mode.enabled is not None and mode.enable is not None and mode.enabled != mode.enable:
+        out.error(
+            (*path, "enable"),
+            "contradiction",
+            f"{describe(mode.enable)} contradicts enabled: {describe(mode.enabled)}",
+            value=mode.enable,
+            hint="keep `enabled` alone; `enable` is its older name",
+        )
+
+
+def _check_types(
+    entries: Sequence[ReplicaDebugSet | ResumeSpec],
+    types: Collection[str],
+    path: Path,
+    out: Findings,
+) -> None:
+    # `master` is the manual's word for what the pods call `launcher`.
+    aliases = {"master": "launcher"} if "launcher" in types and "master" not in types else {}
+    seen: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        name = aliases.get(entry.type, entry.type)
+        where = (*path, index, "type")
+        if name not in types:
+            near = closest(name, types)
+            hint = f"did you mean `{near}`?" if near else f"known types: {join(types)}"
+            out.error(
+                where,
+                "unknown-type",
+                f"no replica type is named {describe(entry.type)}",
+                value=entry.type,
+                hint=hint,
+            )
+        elif name in seen:
+            message = f"{describe(entry.type)} is there already, at [{seen[name]}]"
+            out.error(where, "duplicate", message, value=entry.type)
+        seen.setdefault(name, index)

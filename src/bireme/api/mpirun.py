@@ -1,0 +1,116 @@
+"""What mpirun's arguments say: options, their values, and the slots that they imply.
+
+Open MPI 4.1 takes long options with one dash or two, 5.0 only with two. An argument list is read here
+once, so that admission and planning agree on what is an option and what is a value.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+# How many values an option takes, by name without dashes. An option not listed takes what follows it
+# as long as that does not begin with a dash.
+# fmt: off
+_FLAGS: Final = (
+    "allow-run-as-root", "bynode", "byslot", "d", "disable-recovery", "display-allocation", "display-map",
+    "enable-recovery", "h", "merge-stderr-to-stdout", "nooversubscribe", "oversubscribe", "pernode", "q",
+    "quiet", "report-bindings", "tag-output", "timestamp-output", "v", "V", "verbose",
+)
+_ONE_VALUE: Final = (
+    "am", "bind-to", "c", "cpu-list", "cpu-set", "default-hostfile", "display", "H", "host", "hostfile",
+    "machinefile", "map-by", "max-restarts", "n", "N", "np", "npernode", "npersocket", "output",
+    "output-filename", "path", "personality", "ppr", "pre-launch", "prefix", "rank-by", "rankfile", "rf",
+    "runtime-options", "stdin", "timeout", "tune", "wd", "wdir", "x", "xterm",
+)
+_TWO_VALUES: Final = ("gmca", "gomca", "gpmixmca", "gprtemca", "mca", "omca", "pmixmca", "prtemca")
+# fmt: on
+_ARITY: Final = {
+    **dict.fromkeys(_FLAGS, 0),
+    **dict.fromkeys(_ONE_VALUE, 1),
+    **dict.fromkeys(_TWO_VALUES, 2),
+}
+
+HOST_OPTIONS: Final = frozenset({"H", "host", "hostfile", "machinefile", "default-hostfile"})
+"""Options that choose hosts; Bireme writes the hostfile, so they are refused."""
+DROPPED_OPTIONS: Final = frozenset({"enable-recovery", "max-restarts"})
+"""Options that make Open MPI 4.1 report success when a rank failed."""
+
+_PER_NODE: Final = re.compile(r"ppr:([0-9]+):node\b.*")
+
+
+class Option(msgspec.Struct, frozen=True):
+    """An option and its values, as they stand in the list from `index` on."""
+
+    index: int
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def end(self) -> int:
+        return self.index + 1 + len(self.values)
+
+
+def parse_options(arguments: Sequence[str]) -> list[Option]:
+    """Split an argument list of mpirun into options; stray values belong to the option before them."""
+    options: list[Option] = []
+    position = 0
+    while position < len(arguments):
+        name = arguments[position].lstrip("-")
+        values = _values(name, arguments, position + 1) if arguments[position].startswith("-") else ()
+        options.append(Option(position, name, values))
+        position = options[-1].end
+    return options
+
+
+def _values(name: str, arguments: Sequence[str], start: int) -> tuple[str, ...]:
+    if (arity := _ARITY.get(name)) is not None:
+        return tuple(arguments[start : start + arity])
+    following = arguments[start : start + 1]
+    return tuple(following) if following and not following[0].startswith("-") else ()
+
+
+def normalize(arguments: Sequence[str]) -> list[str]:
+    """Write long options with two dashes, which 4.1 and 5.0 both take, and drop the harmful ones."""
+    result: list[str] = []
+    for option in parse_options(arguments):
+        if option.name in DROPPED_OPTIONS:
+            continue
+        first = arguments[option.index]
+        is_long = first.startswith("-") and not first.startswith("--") and len(option.name) > 1
+        result += [f"-{first}" if is_long else first, *option.values]
+    return result
+
+
+def process_count(arguments: Sequence[str]) -> int | None:
+    """The number of ranks that `-np`, `-n` or `-c` asks for."""
+    return _last_number(arguments, {"np", "n", "c"})
+
+
+def slots_per_worker(arguments: Sequence[str], workers: int) -> int:
+    """Slots of each worker: per-node options first, else ranks spread over workers, else 1."""
+    per_node = ranks_per_node(arguments)
+    if per_node is not None:
+        return per_node
+    ranks = process_count(arguments)
+    return -(-ranks // workers) if ranks and workers else 1
+
+
+def ranks_per_node(arguments: Sequence[str]) -> int | None:
+    """What `-N`, `-npernode`, `-pernode` or `--map-by ppr:n:node` asks for."""
+    number = _last_number(arguments, {"N", "npernode"})
+    for option in parse_options(arguments):
+        if option.name == "map-by" and option.values and (match := _PER_NODE.fullmatch(option.values[0])):
+            number = int(match[1])
+        elif option.name == "pernode":
+            number = 1
+    return number or None
+
+
+def _last_number(arguments: Sequence[str], names: set[str]) -> int | None:
+    number = None
+    for option in parse_options(arguments):
+        if option.name in names and option.values and option.values[0].isdecimal():
+            number = int(option.values[0])
+    return number or None

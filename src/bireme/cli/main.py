@@ -1,0 +1,70 @@
+"""The entry point: a group of commands that are imported when they are called."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from bireme import __version__
+
+# One line per command, so that `bireme --help` imports none of them.
+_COMMANDS = {
+    "crds": "Print the CustomResourceDefinitions.",
+    "explain": "Describe a kind or one of its fields, offline.",
+    "validate": "Check manifests, offline, with the same rules as a cluster.",
+}
+
+
+class LazyGroup(click.Group):
+    """Resolves a command `name` to the attribute `command` of the module `bireme.cli.name`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"bireme.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise _with_suggestion(error, args[0]) from error
+
+
+def _with_suggestion(error: click.UsageError, name: str) -> click.UsageError:
+    from bireme.admission.words import closest
+
+    near = closest(name, _COMMANDS)
+    hint = f"\n\nhint: did you mean `{near}`?" if near else ""
+    return click.UsageError(f"no such command: {name}{hint}", error.ctx)
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, message="bireme %(version)s")
+def cli() -> None:
+    """Distributed batch jobs described by one Kubernetes manifest."""
+
+
+def main() -> None:
+    """Run the command line; no traceback reaches the user of a closed pipe."""
+    try:
+        cli(prog_name="bireme")
+    except BrokenPipeError:
+        # The reader has gone (`bireme crds | head`): say nothing, also not at interpreter exit.
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""What all tests share: the real programs, and how many examples a property gets."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["support.fixtures"]
+
+# Deadlines measure the machine, not the code: a slow example is no failure here.
+_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("test", _COMMON, max_examples=200)
+settings.register_profile("long", _COMMON, max_examples=20_000)
+settings.load_profile("long" if os.environ.get("BIREME_LONG") else "test")

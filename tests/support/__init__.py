@@ -1,0 +1,1 @@
+"""What tests share: real programs to run against, and their pytest fixtures."""

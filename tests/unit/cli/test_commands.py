@@ -1,0 +1,90 @@
+"""The other commands, and what the command line costs."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from bireme import __version__
+from bireme.api.kinds import KINDS
+from bireme.cli.main import cli
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments, catch_exceptions=False)
+
+
+def test_version() -> None:
+    assert invoke("--version").stdout == f"bireme {__version__}\n"
+
+
+def test_help_lists_every_command() -> None:
+    listed = invoke("--help").stdout
+    assert all(f"  {name} " in listed for name in ("crds", "explain", "validate"))
+
+
+def test_an_unknown_command_is_suggested() -> None:
+    result = invoke("valdate")
+    assert result.exit_code == 2
+    assert "did you mean `validate`?" in result.stderr
+
+
+def test_crds_are_those_of_the_kinds() -> None:
+    documents = list(yaml.safe_load_all(invoke("crds").stdout))
+    assert [document["metadata"]["name"] for document in documents] == [kind.crd_name for kind in KINDS]
+
+
+def test_one_crd_can_be_asked_for() -> None:
+    (document,) = yaml.safe_load_all(invoke("crds", "mpijobs.kubeflow.org").stdout)
+    assert document["spec"]["group"] == "kubeflow.org"
+    assert invoke("crds", "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["mpijob.spec.worker.cmd"], "FIELD: cmd <[]string>"),
+        (["mpijob.spec.worker.cmd"], "The MPI program and its arguments"),
+        (["gj.spec.replicaSpecs.restartPolicy"], "policy\t<string>"),
+        (["genericjob.spec.successRules"], "FIELD: successRules <[]map[string][]integer>"),
+        (["queue.spec.priority"], "MAXIMUM: 100"),
+        (["mpijob.spec.runPolicy.cleanUpWorkers"], "ENUM: true, false, all, unfinished, none"),
+        (
+            ["mj.spec.mpiReplicaSpecs.Worker.template.spec.containers.image"],
+            "kubectl explain pod.spec.containers.image",
+        ),
+        (["mpijob", "--api-version", "kubeflow.org/v1alpha2"], "GROUP:      kubeflow.org"),
+        (["pg", "--recursive"], "    minMember\t<integer>"),
+        (["colossalaijob.spec.launcher.env"], "valueFrom"),
+    ],
+)
+def test_explain_works_offline(arguments: list[str], expected: str) -> None:
+    assert expected in invoke("explain", *arguments).stdout
+
+
+def test_explain_suggests_what_was_meant() -> None:
+    assert "did you mean `worker`?" in invoke("explain", "mpijob.spec.workers").stderr
+    assert "did you mean `mpijob`?" in invoke("explain", "mpijb").stderr
+
+
+def test_a_command_imports_only_what_it_uses() -> None:
+    """`--version` needs neither msgspec nor YAML; explain needs no YAML."""
+    for arguments, unwanted in (
+        (["--version"], ["msgspec", "yaml", "bireme.api"]),
+        (["explain", "queue"], ["yaml"]),
+    ):
+        code = (
+            "import sys; from bireme.cli.main import cli\n"
+            f"try: cli({arguments!r})\nexcept SystemExit: pass\n"
+            f"print([name for name in {unwanted!r} if name in sys.modules])"
+        )
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m bireme.cli.main crds | head -1"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert result.stderr == ""

@@ -46,6 +46,6 @@ def _fold(word: str) -> str:
 
 
 def join(words: Iterable[str]) -> str:
-    """`a, b or c`."""
-    *first, last = list(words)
+    """`a, b or c`; `none` where there is nothing to choose from."""
+    *first, last = list(words) or ["none"]
     return f"{', '.join(first)} or {last}" if first else last

@@ -172,6 +172,11 @@ class ReplicaStatus(Model, frozen=True):
     phase: Annotated[ReplicaPhase, field("What the replica does.")] = "Creating"
     restarts: Annotated[int, field("How often this replica was restarted after a failure.")] = 0
     finished_at: Annotated[datetime | None, field("When its main container ended.")] = None
+    replacing: Annotated[
+        str, field("UID of the pod that is being replaced: what becomes of it no longer counts.")
+    ] = ""
+    disruptions: Annotated[int, field("How often its pod was lost through no fault of the program.")] = 0
+    disrupted_at: Annotated[datetime | None, field("When that last happened.")] = None
     containers: Annotated[
         tuple[ContainerStatus, ...], field("Its containers; left out while all of them plainly run.")
     ] = ()
@@ -224,6 +229,10 @@ class JobStatus(Model, frozen=True):
     tasks: Annotated[tuple[Tasks, ...], field("Every replica, by type and index.")] = ()
     aggregate: Annotated[Aggregate | None, field("How many replicas are in each phase.")] = None
     first_failure: Annotated[FirstFailure | None, field("Who failed first, and how.")] = None
+    disruptions: Annotated[
+        int, field("How often the whole job had to start again because a pod was lost.")
+    ] = 0
+    disrupted_at: Annotated[datetime | None, field("When that last happened.")] = None
     observed_generation: Annotated[int, field("The generation of the spec that this status speaks of.")] = 0
     start_time: Annotated[datetime | None, field("When every replica first ran.")] = None
     completion_time: Annotated[datetime | None, field("When the job ended.")] = None

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
-from bireme.api.job import MAX_REPLICAS, TEMPLATE, PodTemplate
+from bireme.api.job import MAX_REPLICAS, TEMPLATE, FirstFailure, PodTemplate, Tasks
 from bireme.api.meta import Condition, ListMeta, ObjectMeta
 from bireme.api.model import Model, Rule, field, immutable
 
@@ -151,6 +151,12 @@ class MPIJobStatus(Model, frozen=True):
     start_time: Annotated[datetime | None, field("When the job began.")] = None
     completion_time: Annotated[datetime | None, field("When it ended.")] = None
     last_reconcile_time: Annotated[datetime | None, field("When the status last changed.")] = None
+    tasks: Annotated[tuple[Tasks, ...], field("Every replica, by type and index.")] = ()
+    first_failure: Annotated[FirstFailure | None, field("Who failed first, and how.")] = None
+    disruptions: Annotated[
+        int, field("How often the whole job had to start again because a pod was lost.")
+    ] = 0
+    disrupted_at: Annotated[datetime | None, field("When that last happened.")] = None
 
 
 class MPIJob(Model, frozen=True):

@@ -1,5 +1,6 @@
 """`bireme validate`: check manifests, offline."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,9 @@ from bireme.api.paths import Path, format_path
 from bireme.cli.diagnostics import Diagnostic, as_data, show
 from bireme.cli.sources import STDIN, Source, read_sources
 from bireme.manifest import Document, Manifest, Span, SyntaxProblem, read
+
+# The line breaks of YAML; str.splitlines knows more of them.
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 class Checked(NamedTuple):
@@ -88,7 +92,7 @@ def _report(source: Source, *, fix: bool) -> Report:
 def check_source(source: Source) -> Report:
     """Read a source and check every object in it; diagnostics are in the order of the text."""
     manifest = read(source.data)
-    lines = manifest.text.splitlines() or [""]
+    lines = _LINE_BREAK.split(manifest.text)
     diagnostics = [_broken_text(source.name, problem, lines) for problem in manifest.problems]
     objects: list[Checked] = []
     for document in manifest.documents:

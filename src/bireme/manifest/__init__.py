@@ -3,6 +3,7 @@
 Scalars are read exactly as kubectl reads them. Nothing here opens a file.
 """
 
+from bireme.api.paths import Path, format_path
 from bireme.manifest.document import Document, Manifest
 from bireme.manifest.edits import (
     Edit,
@@ -13,7 +14,6 @@ from bireme.manifest.edits import (
     split_item,
     wrap_scalar,
 )
-from bireme.manifest.paths import Path, format_path
 from bireme.manifest.positions import Span, SyntaxProblem
 from bireme.manifest.source import read
 from bireme.manifest.writer import write

@@ -1,7 +1,7 @@
 """Builds one document's value and tree from parse events: keys, merges, aliases and their limits."""
 
-from bireme.manifest.positions import Lines, Span, SyntaxProblem
-from bireme.manifest.scalars import Scalar, ScalarError, key_name
+from bireme.manifest.positions import Lines, Span, SyntaxProblem, excerpt
+from bireme.manifest.scalars import Scalar, ScalarError, json_value, key_name
 from bireme.manifest.tree import OPEN, AliasNode, Branch, Child, ListNode, MapNode, Node, offsets, place
 
 # kubectl reads ten thousand levels, but a program that walks the value recursively does not.
@@ -12,8 +12,6 @@ MAX_EXPANDED_CHARACTERS = 16 * 2**20
 # to the second as the document grows from small to large.
 _SMALL_DOCUMENT, _SMALL_SHARE = 400_000, 0.99
 _LARGE_DOCUMENT, _LARGE_SHARE = 4_000_000, 0.10
-
-_LONGEST_SHOWN_KEY = 80
 
 
 class _Special:
@@ -68,7 +66,7 @@ class Builder:
         """Take a scalar key, as resolve gives it, where ``expects_key`` is true."""
         self._visited += 1
         if anchor is not None:
-            self._anchors[anchor] = Node(key, start, end)
+            self._anchors[anchor] = Node(self._key_as_value(key, start, end), start, end)
         self._key = key if type(key) is str else self._key_name(key, start, end)
         self._key_place = start << 32 | end
         self.expects_key = False
@@ -88,11 +86,12 @@ class Builder:
     def alias(self, anchor: str, start: int, end: int) -> None:
         target = self._anchors.get(anchor)
         if target is None:
-            raise self.refusal(
-                start, end, f"`*{anchor}` has no anchor `&{anchor}` before it in this document"
+            message = (
+                f"{excerpt('*' + anchor)} has no anchor {excerpt('&' + anchor)} before it in this document"
             )
+            raise self.refusal(start, end, message)
         if target.end == OPEN:
-            raise self.refusal(start, end, f"the anchor `&{anchor}` contains itself")
+            raise self.refusal(start, end, f"the anchor {excerpt('&' + anchor)} contains itself")
         self._count_alias(target, start, end)
         if isinstance(target, Branch):
             target.shared = True
@@ -155,10 +154,10 @@ class Builder:
     def _set(self, parent: MapNode, value: object, child: Child) -> None:
         name = self._key
         if type(name) is str:
-            if name in parent.keys and name not in parent.merged:
+            if parent.merged and name in parent.merged:
+                parent.merged.remove(name)
+            elif name in parent.keys:
                 self._report_duplicate(name, parent.keys[name])
-            if parent.merged:
-                parent.merged -= {name}
             parent.keys[name] = self._key_place
             parent.children[name] = child
             parent.value[name] = value
@@ -180,7 +179,7 @@ class Builder:
             into.keys.update(mapping.keys)
             into.children.update(mapping.children)
             into.value.update(mapping.value)
-            into.merged |= mapping.keys.keys()
+            into.merged = (into.merged or set()) | mapping.keys.keys()
 
     def _node_as_key(self, node: Node) -> _Key:
         value = node.value
@@ -197,10 +196,17 @@ class Builder:
             self.report(start, end, problem.message, problem.hint)
             return _UNUSABLE
 
+    def _key_as_value(self, key: Scalar, start: int, end: int) -> Scalar:
+        """What an alias of the key stands for."""
+        try:
+            return json_value(key)
+        except ScalarError as problem:
+            self.report(start, end, problem.message, problem.hint)
+            return key_name(key)
+
     def _report_duplicate(self, name: str, first: int) -> None:
-        shown = name if len(name) <= _LONGEST_SHOWN_KEY else name[: _LONGEST_SHOWN_KEY - 3] + "..."
         related = self.lines.span(*offsets(first))
-        message = f"duplicate key `{shown}` (first at line {related.line})"
+        message = f"duplicate key {excerpt(name)} (first at line {related.line})"
         start, end = offsets(self._key_place)
         self.report(start, end, message, "kubectl keeps only the last of them", related)
 

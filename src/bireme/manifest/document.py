@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bireme.manifest.paths import Path
+from bireme.api.paths import Path
 from bireme.manifest.positions import Lines, Span, SyntaxProblem
 from bireme.manifest.tree import AliasNode, Branch, Child, ListNode, MapNode, Node, offsets
 
@@ -102,7 +102,7 @@ class Document:
 
 def _step(node: Child, element: str | int, written: bool) -> Spot | None:
     if isinstance(node, MapNode) and isinstance(element, str) and element in node.children:
-        written = written and element not in node.merged
+        written = written and element not in (node.merged or ())
         return Spot(node.keys[element], node.children[element], node, written)
     if isinstance(node, ListNode) and isinstance(element, int) and 0 <= element < len(node.items):
         return Spot(None, node.items[element], node, written)

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bireme.api.paths import Path
 from bireme.manifest import scalars
 from bireme.manifest.document import Document, Spot
-from bireme.manifest.paths import Path
 from bireme.manifest.tree import Branch, MapNode, Node, offsets
 
 # Unquoted text that reads the same in a block, in brackets and as a key, if it is not a number
@@ -73,7 +73,8 @@ def replace_scalar(doc: Document, path: Path, yaml_text: str) -> Edit | None:
         return None
     start, end = offsets(spot.place)
     if start == end:
-        return Edit(start, end, f" {yaml_text}") if _follows_indicator(doc, spot, start) else None
+        gap = "" if doc.lines.text[start - 1 : start].isspace() else " "
+        return Edit(start, end, gap + yaml_text) if _follows_indicator(doc, spot, start) else None
     return Edit(start, end, yaml_text) if _is_one_scalar(doc.lines.text[start:end]) else None
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 BOM = "\ufeff"
 
+_LONGEST_EXCERPT = 60
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -37,6 +38,12 @@ class SyntaxProblem:
     message: str
     hint: str | None
     related: Span | None = None
+
+
+def excerpt(text: str) -> str:
+    """Return the text as messages show it: in backticks, on one line, and not too long."""
+    short = text if len(text) <= _LONGEST_EXCERPT else text[: _LONGEST_EXCERPT - 3] + "..."
+    return "`" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short) + "`"
 
 
 class Lines:

@@ -14,6 +14,8 @@ import struct
 from datetime import date
 from decimal import Decimal
 
+from bireme.manifest.positions import excerpt
+
 Scalar = str | int | float | bool | None
 
 TAG_PREFIX = "tag:yaml.org,2002:"
@@ -42,7 +44,7 @@ KNOWN_TAGS = {
     *(TAG_PREFIX + name for name in ("seq", "map", "set", "omap", "pairs", "value")),
 }
 
-_WORDS: dict[str, Scalar] = {
+WORDS: dict[str, Scalar] = {
     **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
     **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
     **dict.fromkeys(["", "~", "null", "Null", "NULL"]),
@@ -50,8 +52,8 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys([".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"], math.inf),
     **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf),
 }
-# A plain scalar that is not empty and starts with none of these is a string.
-TELLING = frozenset(["", *"+-.0123456789yYnNtTfFoO~"])
+# A plain scalar that is none of the words and starts with none of these is a string.
+NUMBER_START = frozenset("+-.0123456789")
 
 _INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _INTEGER_BASES = (16, 2, 8, 10)
@@ -97,7 +99,7 @@ def resolve(text: str, tag: str | None = None) -> Scalar:
     if tag == _FLOAT_TAG and type(value) is int and value in _INT64:
         return float(value)
     if _tag_of(value) != tag:
-        raise ScalarError(f"`{_short(text)}` is not a valid !!{tag.removeprefix(TAG_PREFIX)}")
+        raise ScalarError(f"{excerpt(text)} is not a valid !!{tag.removeprefix(TAG_PREFIX)}")
     return value
 
 
@@ -132,15 +134,13 @@ def key_name(key: Scalar) -> str:
 
 
 def _resolve_plain(text: str) -> Scalar:
-    if text[:1] not in TELLING:
+    if text in WORDS:
+        return WORDS[text]
+    if text[0] not in NUMBER_START:
         return text
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] in "+-0123456789":
+    if text[0] != ".":
         return _resolve_number(text)
-    if _DOT_FLOAT.fullmatch(text):
-        return _finite(text.replace("_", ""), text)
-    return text
+    return _finite(text.replace("_", ""), text) if _DOT_FLOAT.fullmatch(text) else text
 
 
 def _resolve_number(text: str) -> Scalar:
@@ -237,7 +237,3 @@ def _same_float32(text: str, single: float) -> bool:
         return struct.pack("<f", float(text)) == struct.pack("<f", single)
     except OverflowError:  # the text rounds up beyond the largest float32
         return False
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

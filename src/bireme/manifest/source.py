@@ -7,13 +7,14 @@ from bireme.manifest.builder import Builder, UnreadableError
 from bireme.manifest.document import Document, Manifest
 from bireme.manifest.json_text import NotJsonError, read_json, skip_space
 from bireme.manifest.parsers import DEFAULT_PARSER, EventParser
-from bireme.manifest.positions import BOM, Lines, SyntaxProblem
+from bireme.manifest.positions import BOM, Lines, SyntaxProblem, excerpt
 from bireme.manifest.tree import Node
 from bireme.manifest.yaml_text import read_yaml
 
 _SEPARATOR_HERE = re.compile(r"---([^\n]*)\n?")
 _SEPARATOR = re.compile(r"^---([^\n]*)\n?", re.MULTILINE)
-_DIRECTIVE = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*(%[^\r\n]*)")
+_HEADER = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n|%[^\n]*\n?)*")
+_DIRECTIVE = re.compile(r"^%[^\r\n]*", re.MULTILINE)
 _LOOKS_LIKE_JSON = re.compile(r"\{\s*(?:[\"}]|\Z)")
 _ENCODINGS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
@@ -143,13 +144,14 @@ class _Reading:
 
     def _without_directives(self, body: str, start: int) -> str:
         """Blank the directives out: kubectl reads them without the document they belong to."""
-        while found := _DIRECTIVE.match(body):
-            begin, end = found.span(1)
-            message = f"kubectl cannot read a file with the directive `{found[1].split()[0]}`"
-            span = self._lines.span(start + begin, start + end)
-            self.problems.append(SyntaxProblem(span, message, "remove this line"))
-            body = body[:begin] + " " * (end - begin) + body[end:]
-        return body
+        header = _HEADER.match(body)
+        found = _DIRECTIVE.search(header[0]) if header else None
+        if not header or not found:
+            return body
+        span = self._lines.span(start + found.start(), start + found.end())
+        message = f"kubectl cannot read a file with the directive {excerpt(found[0].split()[0])}"
+        self.problems.append(SyntaxProblem(span, message, "remove this line"))
+        return _DIRECTIVE.sub(lambda line: " " * len(line[0]), header[0]) + body[header.end() :]
 
     def _add(self, root: Node | None, problems: list[SyntaxProblem]) -> None:
         self.problems += problems

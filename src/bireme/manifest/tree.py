@@ -4,13 +4,11 @@ A place is one integer, ``start << 32 | end``. A manifest has a place for every 
 and an object for each would cost more time, most of it in the garbage collector, than parsing.
 """
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 OPEN = -1
 
 _END = 2**32 - 1
-_NONE: frozenset[str] = frozenset()
 
 
 def place(start: int, end: int) -> int:
@@ -67,7 +65,7 @@ class MapNode(Branch):
     value: dict[str, object]
     keys: dict[str, int] = field(default_factory=dict)
     children: dict[str, Child] = field(default_factory=dict)
-    merged: AbstractSet[str] = _NONE
+    merged: set[str] | None = None
 
 
 @dataclass(slots=True, eq=False)

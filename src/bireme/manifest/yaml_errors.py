@@ -9,7 +9,7 @@ from typing import Any
 
 from yaml.error import MarkedYAMLError
 
-from bireme.manifest.positions import Lines, SyntaxProblem
+from bireme.manifest.positions import Lines, SyntaxProblem, excerpt
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,9 @@ class _Complaint:
         if _BROKEN_BLOCK.search(self.words):
             return self._broken_block()
         if "cannot start any token" in self.words:
-            return self._at(self.place, f"`{self._character()}` cannot start a value", "put it in quotes")
+            return self._at(
+                self.place, f"{excerpt(self._character())} cannot start a value", "put it in quotes"
+            )
         if "node content" in self.words:
             return self._missing_value()
         return self._escape() or self._by_rule()
@@ -127,7 +129,7 @@ class _Complaint:
             return self._at(self.place, "`...` without a document before it", "remove it")
         character = self._character()
         return self._at(
-            self.place, f"unexpected `{character}`" if character.strip() else "a value is missing"
+            self.place, f"unexpected {excerpt(character)}" if character.strip() else "a value is missing"
         )
 
     def _escape(self) -> SyntaxProblem | None:

@@ -19,7 +19,7 @@ from yaml.events import (
 from bireme.manifest import scalars
 from bireme.manifest.builder import Builder, UnreadableError
 from bireme.manifest.parsers import EventParser
-from bireme.manifest.positions import Lines, SyntaxProblem
+from bireme.manifest.positions import Lines, SyntaxProblem, excerpt
 from bireme.manifest.tree import Node
 from bireme.manifest.yaml_errors import QUESTION_MARK_IN_FLOW, explain
 
@@ -27,6 +27,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0
 _COMMENTS = re.compile(r"(?:\s|(?<=\s)#[^\r\n]*)*")
 _BLOCK_STYLES = ("|", ">")
 _PLAIN_STYLES = ("", None)
+_MERGE_TAGS = (None, scalars.NON_SPECIFIC_TAG, scalars.MERGE_TAG)
 
 
 def read_yaml(
@@ -87,17 +88,12 @@ class _Reader:
             self.builder.report(start, start + 1, message, "separate documents with `---`")
 
     def _scalar(self, event: Any) -> None:
-        builder = self.builder
-        text: str = event.value
+        builder, text, tag = self.builder, event.value, event.tag
         start, end = event.start_mark.index + self._base, event.end_mark.index + self._base
-        # Most scalars are plain text, or quoted: they need no second look.
-        plain = event.implicit[0] or event.tag is not None
-        special = plain and (event.tag is not None or text[:1] in scalars.TELLING or "?" in text)
+        special = tag is not None or (event.implicit[0] and _needs_second_look(text))
         if builder.expects_key:
             if special:
                 self._special_key(event, start, end)
-            elif text == "<<" and plain:
-                builder.merge_key(start, end)
             else:
                 builder.key(text, start, end, event.anchor)
             return
@@ -114,7 +110,7 @@ class _Reader:
             return str(event.value)
 
     def _special_key(self, event: Any, start: int, end: int) -> None:
-        if event.value == "<<" and event.tag == scalars.MERGE_TAG:
+        if event.value == "<<" and event.tag in _MERGE_TAGS:
             self.builder.merge_key(start, end)
             return
         key: scalars.Scalar = event.value
@@ -156,5 +152,10 @@ class _Reader:
     def _check_tag(self, tag: str, start: int, end: int) -> None:
         if tag in scalars.KNOWN_TAGS:
             return
-        shown = tag.replace(scalars.TAG_PREFIX, "!!", 1)
-        self.builder.report(start, end, f"unknown tag `{shown}`", "kubectl ignores it; remove the tag")
+        shown = excerpt(tag.replace(scalars.TAG_PREFIX, "!!", 1))
+        self.builder.report(start, end, f"unknown tag {shown}", "kubectl ignores it; remove the tag")
+
+
+def _needs_second_look(plain: str) -> bool:
+    """Most plain scalars are just text."""
+    return plain in scalars.WORDS or plain[0] in scalars.NUMBER_START or "?" in plain or plain == "<<"

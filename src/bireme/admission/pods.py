@@ -10,7 +10,7 @@ from typing import Any, Final
 from bireme.admission.metadata import check_labels
 from bireme.admission.problems import Findings
 from bireme.admission.words import describe, join
-from bireme.api.names import is_dns_1123, is_dns_subdomain
+from bireme.api.names import is_dns_1123, is_qualified_name
 from bireme.api.paths import Path
 from bireme.api.quantity import Quantity, QuantityError, parse_quantity
 
@@ -202,7 +202,7 @@ def check_resources(resources: Mapping[str, Any], path: Path, out: Findings) -> 
         for name, amount in (resources.get(group) or {}).items():
             where = (*path, group, name)
             quantity = _quantity(amount)
-            if not is_dns_subdomain(name.partition("/")[0]) or name.count("/") > 1:
+            if not is_qualified_name(name):
                 message = f"{describe(name)} is not the name of a resource"
                 out.error(where, "resource-name", message, value=name, at_key=True)
             elif quantity is not None and quantity.nanos < 0:

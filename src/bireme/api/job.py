@@ -159,7 +159,7 @@ class ContainerStatus(Model, frozen=True):
     """A container of a replica that is not plainly running."""
 
     name: Annotated[str, field("Name of the container.")] = ""
-    container_phase: Annotated[ContainerPhase, field("What the container does.")] = "Unknown"
+    container_phase: Annotated[ContainerPhase | None, field("What the container does.")] = None
     exit_code: Annotated[int | None, field("How it ended.")] = None
     reason: Annotated[str, field("Why it waits or how it ended, in one word.")] = ""
 
@@ -169,9 +169,12 @@ class ReplicaStatus(Model, frozen=True):
 
     name: Annotated[str, field("Name of the pod.")] = ""
     uid: Annotated[str, field("UID of the pod.")] = ""
-    phase: Annotated[ReplicaPhase, field("What the replica does.")] = "Creating"
+    phase: Annotated[ReplicaPhase | None, field("What the replica does.")] = None
     restarts: Annotated[int, field("How often this replica was restarted after a failure.")] = 0
     finished_at: Annotated[datetime | None, field("When its main container ended.")] = None
+    started: Annotated[bool, field("Whether it has run since the job's start, or since it was resumed.")] = (
+        False
+    )
     replacing: Annotated[
         str, field("UID of the pod that is being replaced: what becomes of it no longer counts.")
     ] = ""
@@ -182,7 +185,7 @@ class ReplicaStatus(Model, frozen=True):
     ] = ()
 
 
-class Tasks(Model, frozen=True):
+class Tasks(Model, frozen=True, omit_defaults=False):
     """The replicas of one type."""
 
     type: Annotated[str, field("The replica type.")] = ""

@@ -11,6 +11,7 @@ from bireme import __version__
 _COMMANDS = {
     "crds": "Print the CustomResourceDefinitions.",
     "explain": "Describe a kind or one of its fields, offline.",
+    "render": "Print the objects that a job is made of, offline.",
     "validate": "Check manifests, offline, with the same rules as a cluster.",
 }
 

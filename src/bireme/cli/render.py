@@ -1,0 +1,92 @@
+"""`bireme render`: the objects that a job would be made of, offline."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from bireme.admission import default, is_valid, validate
+from bireme.api.kinds import JOB_KINDS, find_kind
+from bireme.api.paths import format_path
+from bireme.cli.sources import read_sources
+from bireme.manifest import read
+from bireme.manifest.writer import write
+from bireme.planning import Observed, Settings, plan
+from bireme.planning.actions import Create
+from bireme.planning.observed import CLUSTER, EMBEDDED, Keys
+
+_NOWHERE_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_REDACTED = "<redacted>"
+_UID = "00000000-0000-0000-0000-000000000000"
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, required=True, help="The jobs."
+)
+@click.option(
+    "--profile", type=click.Choice(["cluster", "embedded"]), default="cluster", show_default=True,
+    help="Where the job shall run.",
+)  # fmt: skip
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="Namespace of a job that names none."
+)
+@click.option(
+    "--show-secrets", is_flag=True, help="Print keys instead of hiding them; they are made anew each time."
+)
+def command(files: tuple[str, ...], profile: str, namespace: str, *, show_secrets: bool) -> None:
+    """Print the objects that a job is made of, as YAML, in the order of their creation.
+
+    These are the children of the first pass, exactly as the controller creates them; only the UID of the
+    job, which a cluster gives, is zero here. Objects that are no jobs are left out.
+    """
+    objects: list[list[Any]] = []
+    for source in read_sources(files):
+        manifest = read(source.data)
+        if manifest.problems:
+            raise click.ClickException(
+                f"{source.name} can't be read\n\nhint: bireme validate -f {source.name}"
+            )
+        for document in manifest.documents:
+            objects += _render(source.name, document.value, namespace, profile, show_secrets=show_secrets)
+    if not objects:
+        raise click.ClickException("no job in what was given")
+    made = [obj for job in objects for obj in job]
+    if not made:
+        click.echo("nothing is created: the job is paused", err=True)
+    click.echo(write(made), nl=False)
+
+
+def _render(source: str, value: Any, namespace: str, profile: str, *, show_secrets: bool) -> list[list[Any]]:
+    kind = find_kind(value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else None
+    if kind not in JOB_KINDS:
+        return []
+    manifest = default(value)
+    problems = validate(manifest)
+    if not is_valid(problems):
+        first = problems[0]
+        raise click.ClickException(
+            f"{source}: {format_path(first.path)}: {first.message}\n\nhint: bireme validate -f {source}"
+        )
+    metadata = {"namespace": namespace, **manifest["metadata"], "uid": _UID}
+    metadata.setdefault("name", f"{metadata.get('generateName', '')}xxxxx")
+    job: Any = msgspec.convert({**manifest, "metadata": metadata, "status": None}, kind.struct)
+    settings = Settings(profile=EMBEDDED if profile == "embedded" else CLUSTER)
+    made = plan(Observed(job, keys=_keys(show_secrets=show_secrets), settings=settings), _NOWHERE_NOW)
+    creates = [action.object for action in made.actions if isinstance(action, Create)]
+    return [[_shown(obj, show_secrets=show_secrets) for obj in creates]]
+
+
+def _keys(*, show_secrets: bool) -> Keys:
+    if not show_secrets:
+        return Keys()
+    from bireme.control.keys import generate_keys
+
+    return generate_keys()
+
+
+def _shown(obj: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
+    if obj["kind"] != "Secret" or show_secrets:
+        return obj
+    return {**obj, "data": dict.fromkeys(obj["data"], _REDACTED)}

@@ -1,0 +1,74 @@
+"""What a plan asks for. Actions are values: they say what shall be, somebody else does it."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Manifest = dict[str, Any]
+
+
+class Create(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Create an object; that it exists already, owned by this job, is success."""
+
+    object: Manifest
+
+    @property
+    def kind(self) -> str:
+        kind: str = self.object["kind"]
+        return kind
+
+    @property
+    def name(self) -> str:
+        name: str = self.object["metadata"]["name"]
+        return name
+
+
+class CreatePod(Create, frozen=True, tag_field="action", tag=True):
+    """Create the pod of a replica."""
+
+
+class DeletePod(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Delete a pod gracefully, if it is still the one with this UID."""
+
+    name: str
+    uid: str
+    why: str = ""
+
+
+class StopPod(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Stop what still runs in a pod whose main container has ended; the pod and its logs stay."""
+
+    name: str
+    uid: str
+
+
+class UpdateConfigMap(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Set the data of a ConfigMap that is there already."""
+
+    name: str
+    data: dict[str, str]
+
+
+class DeleteObject(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Delete a Service or a PodGroup that is no longer needed."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class DeleteJob(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Delete the job itself, and with it all that it owns."""
+
+    uid: str
+
+
+class EmitEvent(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Tell the user, in `kubectl describe`."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Action = Create | CreatePod | DeletePod | StopPod | UpdateConfigMap | DeleteObject | DeleteJob | EmitEvent

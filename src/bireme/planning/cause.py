@@ -1,0 +1,110 @@
+"""Who failed first, and how."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from bireme.api.job import ContainerStatus, FirstFailure
+from bireme.planning.replicas import Replica, is_final
+
+MAX_LINES: Final = 20
+MAX_BYTES: Final = 2048
+
+# What mpirun says of the rank that failed first. 4.1 and 5.0 name the process and its exit code, or the rank
+# and the node of one that aborted or that a signal ended; our own torchrun launcher names the worker.
+_PROCESS: Final = re.compile(r"Process name:\s*\[.*,\s*([0-9]+)\]\s*Exit code:\s*([0-9]+)")
+_RANK_ON_NODE: Final = re.compile(
+    r"process rank ([0-9]+) with PID [0-9]+ on node (\S+)(?:\s+exited on\s+signal ([0-9]+)(?: \(([^)]*)\))?)?"
+)
+_ABORT: Final = re.compile(r"MPI_ABORT was invoked on rank ([0-9]+)", re.IGNORECASE)
+_WORKER: Final = re.compile(r"worker (\S+) \(node rank [0-9]+\) exited with code ([0-9]+)")
+
+
+def tail(text: str) -> str:
+    """The end of a message: at most 20 lines and 2 KiB."""
+    lines = text.rstrip("\n").split("\n")[-MAX_LINES:]
+    data = "\n".join(lines).encode()[-MAX_BYTES:]
+    return data.decode(errors="ignore")
+
+
+def first_failure(
+    replicas: Iterable[Replica],
+    now: datetime,
+    *,
+    keep_message: bool,
+    workers: Sequence[str] = (),
+    slots: int = 1,
+) -> FirstFailure | None:
+    """The earliest failure among these replicas; a rank is named rather than the launcher that reports it.
+
+    A replica whose pod is gone already is told of from its record.
+    """
+    failures = [failure for replica in replicas if (failure := _failure(replica, now)) is not None]
+    if not failures:
+        return None
+    first = min(failures, key=lambda failure: failure.time or now)
+    found = _rank_behind(first, workers, slots) if workers else first
+    return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
+
+
+def _failure(replica: Replica, now: datetime) -> FirstFailure | None:
+    ended, record = replica.ended, replica.record
+    if ended is not None and ended.end != "disrupted":
+        return FirstFailure(
+            replica=replica.name,
+            container=ended.container,
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+            reason=ended.reason,
+            message=ended.message,
+            time=ended.finished_at or record.finished_at or now,
+        )
+    if record.phase == "Failed" and is_final(record):
+        container = record.containers[0] if record.containers else ContainerStatus()
+        return FirstFailure(
+            replica=replica.name,
+            container=container.name,
+            exit_code=container.exit_code,
+            reason=container.reason,
+            time=record.finished_at,
+        )
+    return None
+
+
+def _rank_behind(first: FirstFailure, workers: Sequence[str], slots: int) -> FirstFailure:
+    """Name the worker and rank that a launcher's message speaks of, if it does."""
+    text = first.message
+    if match := _WORKER.search(text):
+        return msgspec.structs.replace(first, replica=match[1], exit_code=int(match[2]), container="")
+    if match := _PROCESS.search(text):
+        rank, code = int(match[1]), int(match[2])
+        worker = _worker_of(rank, workers, slots, first.replica)
+        return msgspec.structs.replace(first, replica=worker, rank=rank, exit_code=code, container="")
+    if match := _RANK_ON_NODE.search(text):
+        return _on_node(first, match, workers, slots)
+    if match := _ABORT.search(text):
+        rank = int(match[1])
+        worker = _worker_of(rank, workers, slots, first.replica)
+        return msgspec.structs.replace(first, replica=worker, rank=rank, container="")
+    return first
+
+
+def _on_node(first: FirstFailure, match: re.Match[str], workers: Sequence[str], slots: int) -> FirstFailure:
+    rank, node = int(match[1]), match[2].partition(".")[0]
+    worker = node if node in workers else _worker_of(rank, workers, slots, first.replica)
+    named = msgspec.structs.replace(first, replica=worker, rank=rank, container="")
+    if match[3] is None:
+        return named
+    number = int(match[3])
+    return msgspec.structs.replace(
+        named, signal=number, exit_code=128 + number, reason=match[4] or first.reason
+    )
+
+
+def _worker_of(rank: int, workers: Sequence[str], slots: int, otherwise: str) -> str:
+    """The worker that a rank runs on when ranks fill the slots of one worker after the other."""
+    index = rank // max(slots, 1)
+    return workers[index] if index < len(workers) else otherwise

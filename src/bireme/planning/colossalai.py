@@ -1,0 +1,87 @@
+"""ColossalAIJob: torchrun on every worker, started by a launcher that knows which of them failed."""
+
+import shlex
+from typing import Final
+
+from bireme.api.colossalai import LAUNCHER_CONTAINER, WORKER_CONTAINER, ColossalAIJob
+from bireme.planning.actions import Manifest
+from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
+from bireme.planning.observed import Observed
+from bireme.planning.pods import in_debug
+from bireme.planning.replicas import Mode
+from bireme.planning.site import Site, build_children, build_hostfile, small_resources
+from bireme.planning.ssh import LAUNCHER_KEYS
+
+_FROM_POD: Final = (
+    "dnsConfig", "dnsPolicy", "hostAliases", "hostNetwork", "imagePullSecrets", "nodeSelector",
+    "priorityClassName", "securityContext", "serviceAccountName", "terminationGracePeriodSeconds",
+    "tolerations",
+)  # fmt: skip
+
+
+class ColossalAICrew(LaunchCrew):
+    """The launcher and workers of a ColossalAIJob."""
+
+    main_container = WORKER_CONTAINER
+    launcher_container = LAUNCHER_CONTAINER
+
+    def __init__(self, job: ColossalAIJob) -> None:
+        worker = job.spec.worker
+        super().__init__(job, worker.replicas, worker.template, worker.proc_per_worker)
+        self._colossal = job
+
+    def site(self, observed: Observed) -> Site:
+        ssh = self._colossal.spec.ssh
+        return Site(self._colossal, observed, folder=ssh.auth_mount_path, sshd=ssh.sshd_path)
+
+    def children(self, observed: Observed) -> list[Manifest]:
+        files = {
+            "hostfile": build_hostfile(self._colossal, self._workers, self._slots),
+            "torchrun.args": self.torchrun_file(),
+        }
+        return build_children(self.site(observed), observed, files, ["launch", "torch-launch", "torch-node"])
+
+    def torchrun_file(self) -> str:
+        """What torchrun is given, as words that a shell reads back; it travels as a file."""
+        worker = self._colossal.spec.worker
+        words = " ".join(shlex.quote(word) for word in (*worker.torch_args, *worker.command))
+        return f"BIREME_NPROC={worker.proc_per_worker}\nset -- {words}\n"
+
+    def launcher_spec(self, observed: Observed, mode: Mode) -> Manifest:
+        site, spec = self.site(observed), self._colossal.spec
+        command = site.sh("torch-launch")
+        resume = launcher_resume(spec.run_mode) if mode == "resume" else None
+        container = self._container(site, observed, command)
+        if resume is not None and resume.command:
+            container["command"] = list(resume.command)
+        if resume is not None and resume.args:
+            container["args"] = list(resume.args)
+        pod = self._template.get("spec") or {}
+        built: Manifest = {key: pod[key] for key in _FROM_POD if key in pod}
+        built["initContainers"] = site.init_containers(container)
+        built["containers"] = [container]
+        built["volumes"] = site.volumes(LAUNCHER_KEYS, server=False)
+        if mode == "debug":
+            return in_debug(built, launcher_debug(spec.run_mode).command, skip_init=False)
+        return built
+
+    def _container(self, site: Site, observed: Observed, command: list[str]) -> Manifest:
+        launcher, pod = self._colossal.spec.launcher, self._template.get("spec") or {}
+        main = next(c for c in pod["containers"] if c.get("name") == self.main("worker"))
+        own = [variable["name"] for variable in launcher.env]
+        env = [*launcher.env, *site.env(), {"name": "BIREME_ENV_NAMES", "value": " ".join(own)}]
+        env.append({"name": "BIREME_PORT", "value": str(observed.settings.torch_port)})
+        if launcher.working_dir:
+            env.append({"name": "BIREME_WORKDIR", "value": launcher.working_dir})
+        container: Manifest = {
+            "name": LAUNCHER_CONTAINER,
+            "image": launcher.image or main.get("image", ""),
+            "command": command,
+            "env": env,
+            "resources": launcher.resources or small_resources(main.get("resources") or {}),
+            "volumeMounts": site.mounts(server=False),
+        }
+        for field in ("imagePullPolicy", "securityContext"):
+            if field in main:
+                container[field] = main[field]
+        return container

@@ -1,0 +1,38 @@
+"""The PodGroup by which a queued job's pods start together."""
+
+from collections.abc import Iterable
+
+from bireme.api.scheduler import SCHEDULER_GROUP_VERSION
+from bireme.planning.actions import Action, Create, DeleteObject, Manifest
+from bireme.planning.identity import child_metadata
+from bireme.planning.observed import BatchJob, Child
+
+
+def build_pod_group(job: BatchJob, members: int) -> Manifest | None:
+    """The PodGroup of a queued job, named after it; None without a queue."""
+    gang = job.spec.scheduler.t9k_scheduler if job.spec.scheduler is not None else None
+    if gang is None:
+        return None
+    return {
+        "apiVersion": SCHEDULER_GROUP_VERSION,
+        "kind": "PodGroup",
+        "metadata": child_metadata(job, job.metadata.name),
+        "spec": {"minMember": members, "queue": gang.queue, "priority": gang.priority},
+    }
+
+
+def create_pod_group(job: BatchJob, members: int, children: Iterable[Child]) -> list[Action]:
+    """Create the group unless it is there."""
+    group = build_pod_group(job, members)
+    if group is None or any(child.kind == "PodGroup" for child in children):
+        return []
+    return [Create(group)]
+
+
+def delete_pod_group(children: Iterable[Child]) -> list[Action]:
+    """Delete the group: no pod is left that it could speak for."""
+    return [
+        DeleteObject("PodGroup", child.metadata.name, child.metadata.uid)
+        for child in children
+        if child.kind == "PodGroup" and child.metadata.deletion_timestamp is None
+    ]

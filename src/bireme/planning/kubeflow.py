@@ -1,0 +1,371 @@
+"""MPIJob of Kubeflow, v1alpha2: mpirun in the user's launcher, which reaches workers through pod exec."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from bireme.api.job import ReplicaStatus
+from bireme.api.kubeflow import (
+    LAUNCHER,
+    WORKER,
+    JobCondition,
+    MPIJob,
+    MPIJobStatus,
+    ReplicaCounts,
+    ReplicaSpec,
+    RunPolicy,
+)
+from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
+from bireme.planning import backoff
+from bireme.planning.actions import Action, CreatePod, DeleteJob, DeletePod, EmitEvent
+from bireme.planning.cause import first_failure
+from bireme.planning.children import missing_children
+from bireme.planning.cleanup import Policy, clean_up
+from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, tell
+from bireme.planning.identity import replica_name
+from bireme.planning.kubeflow_pods import build_children, pod_creator
+from bireme.planning.observed import Observed, Plan
+from bireme.planning.outcome import Outcome
+from bireme.planning.pods import main_container_name
+from bireme.planning.replicas import FINISHED, Replica, has_run, observe, seen
+from bireme.planning.rules import Verdict
+from bireme.planning.status import build_tasks, records_of
+from bireme.planning.timing import earliest
+from bireme.planning.words import some
+
+CREATED: Final = "Created"
+RUNNING: Final = "Running"
+RESTARTING: Final = "Restarting"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+NAME_CONFLICT: Final = "NameConflict"
+_CLEAN: Final[dict[str, Policy]] = {"None": "none", "Running": "unfinished", "All": "all"}
+_PERMANENT_EXIT_CODES: Final = range(1, 128)
+_CONFLICT_RETRY: Final = timedelta(seconds=30)
+
+Records = dict[tuple[str, int], ReplicaStatus]
+
+
+def plan_kubeflow(job: MPIJob, observed: Observed, now: datetime) -> Plan:
+    """Plan a Kubeflow MPIJob."""
+    return _Pass(job, observed, now).plan()
+
+
+class _Pass:
+    """One pass over one job."""
+
+    def __init__(self, job: MPIJob, observed: Observed, now: datetime) -> None:
+        self.job = job
+        self.observed = observed
+        self.now = now
+        self.status = job.status or MPIJobStatus()
+        self.policy = job.spec.run_policy or RunPolicy()
+        self.launcher = job.spec.mpi_replica_specs.get(LAUNCHER, ReplicaSpec())
+        self.workers = job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
+        self.types = [(LAUNCHER_TYPE, 1), (WORKER_TYPE, self.workers.replicas)]
+
+    def plan(self) -> Plan:
+        if self.job.metadata.deletion_timestamp is not None:
+            return Plan((), self.status)
+        if self._is(SUCCEEDED) or self._is(FAILED):
+            return self._after_the_end()
+        if self.observed.invalid:
+            message = "; ".join(self.observed.invalid)[:MAX_MESSAGE]
+            return self._end([], {}, Verdict("Failed", INVALID_SPEC, message))
+        replicas = self._replicas()
+        if taken := self._conflicts(replicas):
+            return self._report_conflict(replicas, taken)
+        return self._live(replicas)
+
+    # ---- what is set
+
+    @property
+    def backoff_limit(self) -> int:
+        own = self.policy.backoff_limit
+        return self.job.spec.backoff_limit if own is None else own
+
+    @property
+    def clean_policy(self) -> Policy:
+        return _CLEAN[self.policy.clean_pod_policy or self.job.spec.clean_pod_policy]
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the job has been active for too long; it binds with OnFailure and Always."""
+        seconds = self.policy.active_deadline_seconds or self.job.spec.active_deadline_seconds
+        start = self.status.start_time
+        if seconds is None or start is None or self.launcher.restart_policy not in ("OnFailure", "Always"):
+            return None
+        return start + timedelta(seconds=seconds)
+
+    def _is(self, type_: str) -> bool:
+        return any(c.type == type_ and c.status == "True" for c in self.status.conditions)
+
+    def _replicas(self) -> list[Replica]:
+        records = records_of(self.status.tasks)
+        pods = {pod.metadata.name: pod for pod in self.observed.pods}
+        mains = {
+            LAUNCHER_TYPE: main_container_name(self.launcher.template),
+            WORKER_TYPE: main_container_name(self.workers.template, self.job.spec.main_container),
+        }
+        found = []
+        for type_, count in self.types:
+            for index in range(count):
+                name = replica_name(self.job, type_, index)
+                found.append(observe(type_, index, name, records.get(name), pods.get(name), mains[type_]))
+        return found
+
+    # ---- running
+
+    def _live(self, replicas: Sequence[Replica]) -> Plan:
+        records = {(replica.type, replica.index): seen(replica) for replica in replicas}
+        if self.deadline is not None and self.now >= self.deadline:
+            message = "the job was active for longer than activeDeadlineSeconds"
+            return self._end(replicas, records, Verdict("Failed", DEADLINE_EXCEEDED, message))
+        launcher = replicas[0]
+        if launcher.ended is not None and launcher.ended.end == "succeeded" and not launcher.record.replacing:
+            finished = self._finished(launcher, records)
+            return self._end(
+                replicas, finished, Verdict("Succeeded", "LauncherSucceeded", "the launcher succeeded")
+            )
+        if lost := _lost(replicas):
+            return self._start_again(replicas, records, lost)
+        failed = [replica for replica in replicas if _has_failed(replica)]
+        if failed:
+            return self._failed(replicas, records, failed)
+        if any(record.replacing for record in records.values()):
+            return self._replace(replicas, records)
+        return self._create(replicas, records)
+
+    def _finished(self, replica: Replica, records: Records) -> Records:
+        time = (replica.ended.finished_at if replica.ended is not None else None) or self.now
+        record = msgspec.structs.replace(records[replica.type, replica.index], finished_at=time)
+        return {**records, (replica.type, replica.index): record}
+
+    def _failed(self, replicas: Sequence[Replica], records: Records, failed: Sequence[Replica]) -> Plan:
+        """Retry what may be retried, up to the limit; every retry is charged before the pod is deleted."""
+        for replica in failed:
+            records = self._finished(replica, records)
+        names = tuple(replica.name for replica in failed)
+        permanent = [replica for replica in failed if not self._may_retry(replica)]
+        if permanent:
+            message = f"{some([replica.name for replica in permanent])} failed for good"
+            return self._end(replicas, records, Verdict("Failed", "ReplicaFailed", message, culprits=names))
+        if self._retries(records) + 1 > self.backoff_limit:
+            message = f"the backoffLimit of {self.backoff_limit} is used up"
+            return self._end(
+                replicas, records, Verdict("Failed", BACKOFF_LIMIT_EXCEEDED, message, culprits=names)
+            )
+        for replica in failed:
+            member = replica.type, replica.index
+            record = records[member]
+            records[member] = msgspec.structs.replace(
+                record, restarts=record.restarts + 1, replacing=record.uid
+            )
+        event = EmitEvent("Warning", RESTARTING, f"{some(names)} failed and is started again")
+        status = self._status(records, {RESTARTING: (True, "ReplicaFailed", event.message)})
+        return Plan((event,), status, earliest(self._ready_at(records), self.deadline))
+
+    def _may_retry(self, replica: Replica) -> bool:
+        spec = self.launcher if replica.type == LAUNCHER_TYPE else self.workers
+        assert replica.ended is not None
+        return may_retry(spec, replica.ended)
+
+    def _retries(self, records: Records) -> int:
+        return sum(record.restarts for record in records.values())
+
+    def _ready_at(self, records: Records) -> datetime | None:
+        waits = [
+            backoff.ready_at(record.finished_at, self._retries(records))
+            for record in records.values()
+            if record.replacing and record.finished_at is not None
+        ]
+        lost = backoff.ready_at(self.status.disrupted_at, self.status.disruptions)
+        return max((wait for wait in (*waits, lost) if wait is not None), default=None)
+
+    def _replace(self, replicas: Sequence[Replica], records: Records) -> Plan:
+        """Take away what is to be replaced, once its back-off is over; create anew once it is gone."""
+        ready = self._ready_at(records)
+        if ready is not None and self.now < ready:
+            return Plan((), self._status(records, {}), earliest(ready, self.deadline))
+        leaving = [r for r in replicas if r.record.replacing and r.pod is not None]
+        if leaving:
+            actions = [_delete(r) for r in leaving if r.pod and r.pod.metadata.deletion_timestamp is None]
+            return Plan(tuple(actions), self._status(records, {}), self.deadline)
+        cleared = {
+            member: msgspec.structs.replace(record, uid="", replacing="", phase="Creating", containers=())
+            if record.replacing
+            else record
+            for member, record in records.items()
+        }
+        return self._create(replicas, cleared)
+
+    def _start_again(self, replicas: Sequence[Replica], records: Records, why: str) -> Plan:
+        """A pod was lost through no fault of the program: all go, uncharged, and come back together."""
+        taken = {
+            member: msgspec.structs.replace(record, replacing=record.uid, finished_at=None, started=False)
+            for member, record in records.items()
+        }
+        actions: list[Action] = [
+            _delete(r) for r in replicas if r.pod is not None and r.pod.metadata.deletion_timestamp is None
+        ]
+        actions.append(EmitEvent("Warning", RESTARTING, f"{why}; the whole job starts again"))
+        status = self._status(taken, {RESTARTING: (True, "Disrupted", why)})
+        number = backoff.count_disruption(self.status.disruptions, self.status.disrupted_at, self.now)
+        status = msgspec.structs.replace(status, disruptions=number, disrupted_at=self.now)
+        return Plan(tuple(actions), status, self.deadline)
+
+    def _create(self, replicas: Sequence[Replica], records: Records) -> Plan:
+        children = missing_children(build_children(self.job, self.observed), self.observed.children)
+        missing = [r for r in replicas if r.pod is None and not records[r.type, r.index].uid]
+        create = pod_creator(self.job, self.observed)
+        pods: list[CreatePod] = [create(replica) for replica in missing]
+        says: dict[str, tuple[bool, str, str]] = {}
+        if not self.status.conditions:
+            says[CREATED] = (True, "JobCreated", "the job has been created")
+        running = all(has_run(record) for record in records.values()) and not missing
+        if running:
+            says[RUNNING] = (True, "AllReplicasRan", "every replica has run")
+            says[RESTARTING] = (False, "AllReplicasRan", "")
+        status = self._status(records, says)
+        events = (
+            [EmitEvent("Normal", RUNNING, "every replica has run")]
+            if running and not self._is(RUNNING)
+            else []
+        )
+        return Plan((*children, *pods, *events), status, self.deadline)
+
+    # ---- the end
+
+    def _end(self, replicas: Sequence[Replica], records: Records, verdict: Verdict) -> Plan:
+        succeeded = verdict.end == "Succeeded"
+        first = None
+        if not succeeded:
+            names = [replica.name for replica in replicas if replica.type == WORKER_TYPE]
+            decisive = [replica for replica in replicas if replica.name in verdict.culprits]
+            first = first_failure(
+                decisive, self.now, keep_message=self.observed.settings.keep_messages,
+                workers=names, slots=self.job.spec.slots_per_worker,
+            )  # fmt: skip
+        message = verdict.message if first is None else f"{verdict.message}; first failure: {tell(first)}"
+        says = {verdict.end: (True, verdict.reason, message), RUNNING: (False, verdict.end, "")}
+        status = self._status(records or {}, says)
+        status = msgspec.structs.replace(status, completion_time=self.now, first_failure=first)
+        event = EmitEvent("Normal" if succeeded else "Warning", verdict.end, message)
+        rest = _Pass(msgspec.structs.replace(self.job, status=status), self.observed, self.now).plan()
+        return Plan((event, *rest.actions), rest.status, rest.wake_at, record_first=True)
+
+    def _after_the_end(self) -> Plan:
+        replicas = self._replicas()
+        actions = clean_up(self.clean_policy, self.observed.pods, replicas)
+        ttl, ended = self.policy.ttl_seconds_after_finished, self.status.completion_time
+        wake_at = None
+        if ttl is not None and ended is not None:
+            wake_at = ended + timedelta(seconds=ttl)
+            if self.now >= wake_at:
+                return Plan((*actions, DeleteJob(self.job.metadata.uid)), self.status)
+        records = {(replica.type, replica.index): seen(replica) for replica in replicas}
+        return Plan(tuple(actions), self._status(records, {}), wake_at)
+
+    # ---- names
+
+    def _conflicts(self, replicas: Sequence[Replica]) -> list[str]:
+        if not self.observed.taken:
+            return []
+        wanted = {("Pod", replica.name) for replica in replicas}
+        wanted |= {(m["kind"], m["metadata"]["name"]) for m in build_children(self.job, self.observed)}
+        return [f"{kind} {name}" for kind, name in self.observed.taken if (kind, name) in wanted]
+
+    def _report_conflict(self, replicas: Sequence[Replica], taken: list[str]) -> Plan:
+        message = f"{some(taken)} belongs to somebody else"
+        known = any(c.reason == NAME_CONFLICT and c.message == message for c in self.status.conditions)
+        records = {(replica.type, replica.index): seen(replica) for replica in replicas}
+        status = self._status(records, {CREATED: (True, NAME_CONFLICT, message)})
+        actions = () if known else (EmitEvent("Warning", NAME_CONFLICT, message),)
+        return Plan(actions, status, self.now + _CONFLICT_RETRY)
+
+    # ---- status
+
+    def _status(self, records: Records, says: dict[str, tuple[bool, str, str]]) -> MPIJobStatus:
+        tasks = build_tasks(self.types, records) if records else self.status.tasks
+        counts = {
+            LAUNCHER: _counts([r for (type_, _), r in records.items() if type_ == LAUNCHER_TYPE]),
+            WORKER: _counts([r for (type_, _), r in records.items() if type_ == WORKER_TYPE]),
+        }
+        old = self.status
+        new = msgspec.structs.replace(
+            old,
+            conditions=_update(old.conditions, says, self.now),
+            tasks=tasks,
+            replica_statuses=counts if records else old.replica_statuses,
+            start_time=old.start_time or self.now,
+        )
+        return new if new == old else msgspec.structs.replace(new, last_reconcile_time=self.now)
+
+
+def may_retry(spec: ReplicaSpec, ended: Outcome) -> bool:
+    """Whether the policy starts a failed replica again."""
+    if ended.final or spec.restart_policy == "Never":
+        return False
+    if spec.restart_policy == "ExitCode":
+        return ended.exit_code is not None and ended.exit_code not in _PERMANENT_EXIT_CODES
+    return True
+
+
+def _has_failed(replica: Replica) -> bool:
+    """A worker that ended while its launcher runs has failed, whatever its exit code."""
+    if replica.ended is None or replica.ended.end == "disrupted" or replica.record.replacing:
+        return False
+    return replica.ended.end == "failed" or replica.type == WORKER_TYPE
+
+
+def _lost(replicas: Sequence[Replica]) -> str:
+    for replica in replicas:
+        if replica.record.replacing:
+            continue
+        if replica.pod is None and replica.record.uid:
+            return f"{replica.name} was deleted by somebody else"
+        if replica.ended is not None and replica.ended.end == "disrupted":
+            return f"{replica.name} was lost ({replica.ended.reason})"
+    return ""
+
+
+def _delete(replica: Replica) -> DeletePod:
+    assert replica.pod is not None
+    return DeletePod(replica.name, replica.pod.metadata.uid, "to be started again")
+
+
+def _counts(records: Sequence[ReplicaStatus]) -> ReplicaCounts:
+    phases = [record.phase for record in records]
+    return ReplicaCounts(
+        active=sum(phase not in (*FINISHED, "Deleted") for phase in phases),
+        succeeded=phases.count("Succeeded"),
+        failed=phases.count("Failed"),
+    )
+
+
+def _update(
+    old: tuple[JobCondition, ...], says: dict[str, tuple[bool, str, str]], now: datetime
+) -> tuple[JobCondition, ...]:
+    """Conditions in the order in which they were first said, as this API has them."""
+    by_type = {condition.type: condition for condition in old}
+    for type_, (value, reason, message) in says.items():
+        status = "True" if value else "False"
+        before = by_type.get(type_)
+        if before is None and not value:
+            continue
+        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
+            continue
+        moved = before is None or before.status != status
+        by_type[type_] = JobCondition(
+            type=type_,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time=now if moved or before is None else before.last_transition_time,
+            last_update_time=now,
+        )
+    return tuple(by_type.values())

@@ -1,0 +1,175 @@
+"""The inside of a Kubeflow MPIJob: hostfile, exec agent, and the rights of its launcher."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, ReplicaSpec
+from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE, launcher_name, pod_name
+from bireme.planning.actions import CreatePod, Manifest
+from bireme.planning.identity import child_metadata
+from bireme.planning.observed import Observed
+from bireme.planning.pods import PodBuilder, complete_spec, main_container_name
+from bireme.planning.replicas import Replica
+from bireme.planning.scripts import script
+
+FILES: Final = "/etc/mpi"
+KUBECTL_FOLDER: Final = "/opt/bireme"
+IDLE: Final = ["sleep", "infinity"]
+
+
+def config_name(job: MPIJob) -> str:
+    return f"{job.metadata.name}-config"
+
+
+def worker_names(job: MPIJob) -> list[str]:
+    workers = job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
+    return [pod_name(job.metadata.name, WORKER_TYPE, index) for index in range(workers.replicas)]
+
+
+def build_children(job: MPIJob, observed: Observed) -> list[Manifest]:
+    """ConfigMap and, where the API server is asked, the launcher's account and its rights."""
+    slots = job.spec.slots_per_worker
+    data = {"hostfile": "".join(f"{name} slots={slots}\n" for name in worker_names(job))}
+    rights: list[Manifest] = []
+    if observed.settings.profile.agent is None:
+        data |= {"kubexec": script("kubexec"), "deliver": script("deliver")}
+        rights = _rights(job)
+    config: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": child_metadata(job, config_name(job)),
+        "data": dict(sorted(data.items())),
+    }
+    return [config, *rights]
+
+
+def _rights(job: MPIJob) -> list[Manifest]:
+    """The launcher may see its own workers and run things in them, and nothing else."""
+    name, names = launcher_name(job.metadata.name), worker_names(job)
+    metadata = child_metadata(job, name)
+    rbac = "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": names, "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names, "verbs": ["get", "create"]},
+    ]
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": job.metadata.namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": [subject],
+        },
+    ]
+
+
+def pod_creator(job: MPIJob, observed: Observed) -> Callable[[Replica], CreatePod]:
+    """Makes the pods of launcher and workers; what the workers share is made once."""
+    specs = {
+        LAUNCHER_TYPE: job.spec.mpi_replica_specs.get(LAUNCHER, ReplicaSpec()),
+        WORKER_TYPE: job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec()),
+    }
+
+    @cache
+    def common(replica_type: str) -> tuple[PodBuilder, Manifest]:
+        template = specs[replica_type].template
+        spec = template.get("spec") or {}
+        built = (
+            _launcher_spec(job, observed, spec) if replica_type == LAUNCHER_TYPE else _worker_spec(job, spec)
+        )
+        complete = complete_spec(job, built)
+        return PodBuilder(job, replica_type, template, "run", complete), complete
+
+    def create(replica: Replica) -> CreatePod:
+        builder, spec = common(replica.type)
+        return builder.build(replica.index, {**spec, "hostname": replica.name})
+
+    return create
+
+
+def _worker_spec(job: MPIJob, spec: Manifest) -> Manifest:
+    """A worker without a command waits for what its launcher runs in it."""
+    main = main_container_name({"spec": spec}, job.spec.main_container)
+    containers = [
+        {**container, "command": list(IDLE)}
+        if container.get("name") == main and not container.get("command") and not container.get("args")
+        else container
+        for container in spec.get("containers") or ()
+    ]
+    return {**spec, "containers": containers}
+
+
+def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
+    """The user's launcher, with hostfile and agent for Open MPI 4 and 5 alike."""
+    agent = observed.settings.profile.agent
+    main = main_container_name({"spec": spec})
+    mounts: list[Manifest] = [{"name": "bireme-config", "mountPath": FILES, "readOnly": True}]
+    volumes: list[Manifest] = [
+        {"name": "bireme-config", "configMap": {"name": config_name(job), "defaultMode": 0o555}}
+    ]
+    result = dict(spec)
+    if agent is None:
+        mounts.append({"name": "bireme-kubectl", "mountPath": KUBECTL_FOLDER, "readOnly": True})
+        volumes.append({"name": "bireme-kubectl", "emptyDir": {}})
+        delivery = _delivery(observed)
+        result["initContainers"] = [delivery, *(spec.get("initContainers") or ())]
+        result["serviceAccountName"] = launcher_name(job.metadata.name)
+        result.pop("serviceAccount", None)
+        result.pop("automountServiceAccountToken", None)
+    env = _launcher_env(job, agent)
+    result["containers"] = [
+        {
+            **container,
+            "env": [*(container.get("env") or ()), *env],
+            "volumeMounts": [*(container.get("volumeMounts") or ()), *mounts],
+        }
+        if container.get("name") == main
+        else container
+        for container in spec.get("containers") or ()
+    ]
+    result["volumes"] = [*(spec.get("volumes") or ()), *volumes]
+    return result
+
+
+def _launcher_env(job: MPIJob, agent: str | None) -> list[Manifest]:
+    command, hostfile = agent or f"{FILES}/kubexec", f"{FILES}/hostfile"
+    variables = {
+        "OMPI_MCA_plm_rsh_agent": command,
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "OMPI_MCA_orte_default_hostfile": hostfile,
+        "PRTE_MCA_plm_ssh_agent": command,
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        "PRTE_MCA_prte_default_hostfile": hostfile,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    if agent is None:
+        workers = job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
+        variables["BIREME_KUBECTL"] = f"{KUBECTL_FOLDER}/kubectl"
+        variables["BIREME_MAIN_CONTAINER"] = main_container_name(workers.template, job.spec.main_container)
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _delivery(observed: Observed) -> Manifest:
+    """Brings kubectl, which the user's image need not have, and waits for the workers."""
+    return {
+        "name": "bireme-deliver",
+        "image": observed.settings.controller_image,
+        "command": ["/bin/sh", f"{FILES}/deliver", KUBECTL_FOLDER],
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+        "volumeMounts": [
+            {"name": "bireme-config", "mountPath": FILES, "readOnly": True},
+            {"name": "bireme-kubectl", "mountPath": KUBECTL_FOLDER},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }

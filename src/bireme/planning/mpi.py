@@ -1,0 +1,96 @@
+"""MPIJob of tensorstack: mpirun, started by a launcher made from the worker's own container."""
+
+from typing import Any, Final
+
+from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
+from bireme.api.mpirun import normalize, slots_per_worker
+from bireme.planning.actions import Manifest
+from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
+from bireme.planning.observed import Observed
+from bireme.planning.pods import in_debug
+from bireme.planning.replicas import Mode
+from bireme.planning.site import Site, build_children, build_hostfile, small_resources, without_init
+from bireme.planning.ssh import LAUNCHER_KEYS
+
+_FROM_POD: Final = (
+    "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases", "hostIPC",
+    "hostNetwork", "hostPID", "hostUsers", "imagePullSecrets", "initContainers", "nodeSelector", "os",
+    "preemptionPolicy", "priorityClassName", "runtimeClassName", "securityContext", "serviceAccount",
+    "serviceAccountName", "shareProcessNamespace", "terminationGracePeriodSeconds", "tolerations",
+)  # fmt: skip
+_FROM_CONTAINER: Final = (
+    "image", "imagePullPolicy", "workingDir", "env", "envFrom", "volumeMounts", "securityContext",
+)  # fmt: skip
+
+
+class MPICrew(LaunchCrew):
+    """The launcher and workers of an MPIJob."""
+
+    main_container = WORKER_CONTAINER
+    launcher_container = LAUNCHER_CONTAINER
+
+    def __init__(self, job: MPIJob) -> None:
+        worker = job.spec.worker
+        super().__init__(
+            job, worker.replicas, worker.template, slots_per_worker(worker.extra_mpi_args, worker.replicas)
+        )
+        self._mpi = job
+
+    def site(self, observed: Observed) -> Site:
+        ssh = self._mpi.spec.ssh
+        return Site(self._mpi, observed, folder=ssh.ssh_auth_mount_path, sshd=ssh.sshd_path)
+
+    def children(self, observed: Observed) -> list[Manifest]:
+        files = {"hostfile": build_hostfile(self._mpi, self._workers, self._slots)}
+        return build_children(self.site(observed), observed, files, ["launch"])
+
+    def launcher_spec(self, observed: Observed, mode: Mode) -> Manifest:
+        site = self.site(observed)
+        spec: dict[str, Any] = self._template.get("spec") or {}
+        skip = False
+        command, arguments = site.sh("launch"), self.mpirun(site)
+        resume = launcher_resume(self._mpi.spec.run_mode) if mode == "resume" else None
+        if resume is not None:
+            skip = resume.skip_init_container
+            arguments = [*resume.command, *resume.args] if resume.command else [*arguments, *resume.args]
+        debug = launcher_debug(self._mpi.spec.run_mode)
+        if mode == "debug":
+            skip = debug.skip_init_container
+        built = self._launcher(site, without_init(spec, skip=skip), command, arguments)
+        return in_debug(built, debug.command, skip_init=False) if mode == "debug" else built
+
+    def mpirun(self, site: Site) -> list[str]:
+        """mpirun's argument list; nothing in it is ever parsed by a shell."""
+        spec = self._mpi.spec
+        program = f"{spec.mpi_home.rstrip('/')}/bin/mpirun" if spec.mpi_home else "mpirun"
+        mca = [word for key, value in spec.mca.items() for word in ("--mca", key, value)]
+        hostfile = ["--hostfile", f"{site.profile.files}/hostfile"]
+        return [program, *hostfile, *mca, *normalize(spec.worker.extra_mpi_args), *spec.worker.cmd]
+
+    def _launcher(self, site: Site, spec: Manifest, command: list[str], arguments: list[str]) -> Manifest:
+        main = next(c for c in spec["containers"] if c.get("name") == self.main("worker"))
+        lacking = {v["name"] for v in spec.get("volumes") or () if _is_hugepages(v)}
+        kept = {key: main[key] for key in _FROM_CONTAINER if key in main}
+        mounts = [mount for mount in main.get("volumeMounts") or () if mount["name"] not in lacking]
+        container = {
+            "name": LAUNCHER_CONTAINER,
+            **kept,
+            "command": command,
+            "args": arguments,
+            "env": [*(main.get("env") or ()), *site.env()],
+            "resources": small_resources(main.get("resources") or {}),
+            "volumeMounts": [*mounts, *site.mounts(server=False)],
+        }
+        result: Manifest = {key: spec[key] for key in _FROM_POD if key in spec}
+        node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+        if node_affinity:
+            result["affinity"] = {"nodeAffinity": node_affinity}
+        volumes = [volume for volume in spec.get("volumes") or () if volume["name"] not in lacking]
+        result["initContainers"] = [*site.init_containers(container), *(spec.get("initContainers") or ())]
+        result["containers"] = [container]
+        result["volumes"] = [*volumes, *site.volumes(LAUNCHER_KEYS, server=False)]
+        return result
+
+
+def _is_hugepages(volume: Manifest) -> bool:
+    return str((volume.get("emptyDir") or {}).get("medium", "")).startswith("HugePages")

@@ -1,0 +1,100 @@
+"""What a plan is made from, and what it is."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from bireme.api.colossalai import ColossalAIJob
+from bireme.api.core import Pod
+from bireme.api.generic import GenericJob
+from bireme.api.job import JobStatus
+from bireme.api.kubeflow import MPIJob as KubeflowMPIJob
+from bireme.api.kubeflow import MPIJobStatus
+from bireme.api.meta import ObjectMeta
+from bireme.api.mpi import MPIJob
+from bireme.planning.actions import Action
+
+Job = GenericJob | MPIJob | ColossalAIJob | KubeflowMPIJob
+BatchJob = GenericJob | MPIJob | ColossalAIJob
+"""The tensorstack kinds, which share run modes and status."""
+Status = JobStatus | MPIJobStatus
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """How a launcher reaches its workers, and where files are; the only difference between modes.
+
+    `agent` is the command that runs something inside a worker, called as `AGENT POD COMMAND…`. None
+    means ssh for the tensorstack kinds, and kubectl exec for Kubeflow's.
+    """
+
+    name: Literal["cluster", "embedded"]
+    agent: str | None = None
+    files: str = "/etc/bireme"
+    keys: str = "/etc/bireme-keys"
+
+
+CLUSTER = Profile("cluster")
+EMBEDDED = Profile("embedded", agent="bireme-agent")
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the operator sets for all jobs."""
+
+    profile: Profile = CLUSTER
+    ssh_port: int = 2222
+    torch_port: int = 29500
+    cluster_domain: str = "cluster.local"
+    controller_image: str = "bireme/controller:latest"
+    keep_messages: bool = True
+    """Whether the end of a failed replica's output is kept in the job's status."""
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """A job's ssh keys, made outside: OpenSSH private keys and public key lines."""
+
+    client_private: str = ""
+    client_public: str = ""
+    host_private: str = ""
+    host_public: str = ""
+
+
+class Child(msgspec.Struct, frozen=True):
+    """A child other than a pod: what the plan must know of it. Data that is not given is not compared."""
+
+    kind: str
+    metadata: ObjectMeta
+    data: dict[str, str] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.kind, self.metadata.name
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """A job and its children, by owner UID; nothing of anybody else's but names in the way.
+
+    `invalid` are the errors that admission finds in the job. `taken` are (kind, name) of children that
+    belong to somebody else.
+    """
+
+    job: Job
+    pods: tuple[Pod, ...] = ()
+    children: tuple[Child, ...] = ()
+    keys: Keys = Keys()
+    invalid: tuple[str, ...] = ()
+    taken: tuple[tuple[str, str], ...] = ()
+    settings: Settings = Settings()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do now, what to say, and when to look again though nothing has changed.
+
+    With `record_first` the status must be written before anything is done: were the pods of a finished
+    job cleaned up and its end not on record, the job would start again.
+    """
+
+    actions: tuple[Action, ...]
+    status: Status
+    wake_at: datetime | None = None
+    record_first: bool = False

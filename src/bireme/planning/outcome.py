@@ -1,0 +1,144 @@
+"""What a pod has come to: running, finished, or lost through no fault of its program."""
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+
+from bireme.api.core import ContainerState, Pod, TerminatedState
+from bireme.api.job import ContainerStatus, ReplicaPhase
+
+MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
+_DISRUPTION_REASONS: Final = frozenset(
+    {
+        "Evicted",
+        "NodeLost",
+        "NodeShutdown",
+        "NodeAffinity",
+        "Preempting",
+        "Shutdown",
+        "Terminated",
+        "TerminationByKubelet",
+        "UnexpectedAdmissionError",
+    }
+)
+
+End = Literal["succeeded", "failed", "disrupted"]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a pod ended. `final` failures are not restarted, whatever the policy says."""
+
+    end: End
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    message: str = ""
+    container: str = ""
+    finished_at: datetime | None = None
+    final: bool = False
+
+
+def main_state(pod: Pod, main: str) -> TerminatedState | None:
+    """How the main container ended, None while it has not. Without a name: the first container."""
+    for status in pod.status.container_statuses:
+        if status.name == main or not main:
+            return status.state.terminated
+    return None
+
+
+def outcome(pod: Pod, main: str) -> Outcome | None:
+    """How the pod ended; None while it has not.
+
+    The main container's exit is the pod's. A pod that is being deleted, evicted or preempted counts
+    as disrupted, unless its main container had ended before.
+    """
+    if _exceeded_duration(pod):
+        message = "the pod was older than its queue allows"
+        return Outcome("failed", reason=MAX_DURATION_EXCEEDED, message=message, final=True)
+    state = main_state(pod, main)
+    if state is not None and not _ended_by_deletion(pod, state) and not is_disrupted(pod):
+        return _from_state(pod, main, state)
+    if pod.metadata.deletion_timestamp is not None:
+        return Outcome("disrupted", reason="Deleted", message="the pod was deleted")
+    if is_disrupted(pod):
+        reason = pod.status.reason or _disruption_target(pod) or "Disrupted"
+        return Outcome("disrupted", reason=reason, message=pod.status.message)
+    if pod.status.phase == "Succeeded":
+        return Outcome("succeeded", exit_code=0)
+    if pod.status.phase == "Failed":
+        return Outcome("failed", reason=pod.status.reason or "Failed", message=pod.status.message)
+    return None
+
+
+def _from_state(pod: Pod, main: str, state: TerminatedState) -> Outcome:
+    return Outcome(
+        "succeeded" if state.exit_code == 0 else "failed",
+        exit_code=state.exit_code,
+        signal=state.signal or (state.exit_code - 128 if 128 < state.exit_code <= 128 + 64 else None),
+        reason=state.reason,
+        message=state.message,
+        container=main or (pod.spec.containers[0].name if pod.spec.containers else ""),
+        finished_at=state.finished_at,
+    )
+
+
+def _ended_by_deletion(pod: Pod, state: TerminatedState) -> bool:
+    """Whether the container ended because somebody deleted the pod, rather than before."""
+    deleted = pod.metadata.deletion_timestamp
+    if deleted is None:
+        return False
+    asked = deleted - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
+    return state.finished_at is None or state.finished_at >= asked
+
+
+def is_disrupted(pod: Pod) -> bool:
+    """Whether the pod failed because of its node or the scheduler."""
+    if pod.status.phase != "Failed":
+        return False
+    return (
+        pod.status.reason in _DISRUPTION_REASONS
+        or pod.status.reason.startswith("OutOf")
+        or bool(_disruption_target(pod))
+    )
+
+
+def _disruption_target(pod: Pod) -> str:
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return condition.reason or "DisruptionTarget"
+    return ""
+
+
+def _exceeded_duration(pod: Pod) -> bool:
+    return _disruption_target(pod) == MAX_DURATION_EXCEEDED
+
+
+def phase_of(pod: Pod, ended: Outcome | None) -> ReplicaPhase:
+    """The replica's phase while this pod stands for it."""
+    if ended is not None and ended.end != "disrupted":
+        return "Succeeded" if ended.end == "succeeded" else "Failed"
+    match pod.status.phase:
+        case "Running" | "Succeeded" | "Failed" | "Unknown" as phase:
+            return phase
+        case _:
+            return "Pending" if pod.spec.node_name else "Creating"
+
+
+def container_statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
+    """The containers, unless all of them plainly run."""
+    statuses = pod.status.container_statuses
+    if not statuses or all(status.state.running is not None for status in statuses):
+        return ()
+    return tuple(_container_status(status.name, status.state) for status in statuses)
+
+
+def _container_status(name: str, state: ContainerState) -> ContainerStatus:
+    terminated, waiting = state.terminated, state.waiting
+    if terminated is not None:
+        return ContainerStatus(
+            name=name, container_phase="Terminated", exit_code=terminated.exit_code, reason=terminated.reason
+        )
+    if waiting is not None:
+        return ContainerStatus(name=name, container_phase="Waiting", reason=waiting.reason)
+    return ContainerStatus(name=name, container_phase="Running" if state.running is not None else "Unknown")

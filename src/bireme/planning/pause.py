@@ -1,0 +1,95 @@
+"""Pause and resume."""
+
+from typing import Final
+
+import msgspec
+
+from bireme.api.core import Pod
+from bireme.api.generic import GenericJob
+from bireme.api.job import ReplicaStatus
+from bireme.api.names import launcher_name
+from bireme.planning import conditions as c
+from bireme.planning.actions import Action, DeletePod, EmitEvent
+from bireme.planning.conditions import Say
+from bireme.planning.gang import delete_pod_group
+from bireme.planning.observed import Plan
+from bireme.planning.view import View
+
+STOPPED: Final = "Stopped"
+STOPPING: Final = "Stopping"
+RESUMED: Final = "Resumed"
+NEVER_STARTED: Final = "NeverStarted"
+
+
+def is_paused(view: View) -> bool:
+    """Whether the job shall stand still; pause wins over debug."""
+    return view.run_mode.pause is not None and view.run_mode.pause.on
+
+
+def pause(view: View) -> Plan:
+    """Take all pods away, gracefully; everything else stays, but a PodGroup without pods."""
+    pods = view.observed.pods
+    actions: list[Action] = [
+        DeletePod(pod.metadata.name, pod.metadata.uid, "the job is paused") for pod in pods_to_suspend(view)
+    ]
+    if not pods:
+        actions += delete_pod_group(view.observed.children)
+    told = (
+        Say(True, STOPPING, f"{len(pods)} pods are still there")
+        if pods
+        else Say(True, STOPPED, "no pod is left")
+    )
+    records = {
+        (replica.type, replica.index): _suspended(replica.record, gone=replica.pod is None)
+        for replica in view.replicas(view.records())
+    }
+    says = {c.PAUSED: told, c.RUNNING: Say(False, "Paused"), c.REPLICA_FAILURE: Say(False, "NoFailure")}
+    if view.status.phase != "Paused":
+        actions.append(EmitEvent("Normal", "Paused", "the job is paused"))
+    return Plan(tuple(actions), view.next_status(records, "Paused", says))
+
+
+def pods_to_suspend(view: View) -> list[Pod]:
+    """The pods to delete now: the launcher first, alone.
+
+    A launcher that outlives its workers reports their loss as a failure.
+    """
+    pods = view.observed.pods
+    if not isinstance(view.job, GenericJob):
+        launcher = launcher_name(view.job.metadata.name)
+        pods = tuple(pod for pod in pods if pod.metadata.name == launcher) or pods
+    return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+
+
+def _suspended(record: ReplicaStatus, *, gone: bool) -> ReplicaStatus:
+    if not gone:
+        return record
+    return msgspec.structs.replace(
+        record, uid="", phase="Deleted", containers=(), replacing="", finished_at=None
+    )
+
+
+def resume(view: View) -> tuple[dict[str, ReplicaStatus], dict[str, Say]]:
+    """Records and conditions with which the job goes on: every replica anew, also one that succeeded.
+
+    Pods that are still on their way out no longer count. A job that had started uses its resumeSpecs
+    from now on: the reason of the condition remembers it.
+    """
+    leaving = {pod.metadata.name: pod.metadata.uid for pod in view.observed.pods}
+    records = {
+        name: ReplicaStatus(
+            name=name,
+            phase="Creating",
+            restarts=record.restarts,
+            uid=leaving.get(name, ""),
+            replacing=leaving.get(name, ""),
+        )
+        for name, record in view.records().items()
+    }
+    started = view.status.start_time is not None
+    told = (
+        Say(False, RESUMED, "the job goes on")
+        if started
+        else Say(False, NEVER_STARTED, "the job had not started")
+    )
+    return records, {c.PAUSED: told}

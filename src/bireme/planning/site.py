@@ -1,0 +1,178 @@
+"""The inside of the pods of a job with a launcher: files, mounts, host names, and how workers wait."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bireme.api.names import WORKER_TYPE, pod_name, workers_service_name
+from bireme.planning.actions import Manifest
+from bireme.planning.identity import child_metadata
+from bireme.planning.observed import BatchJob, Observed, Profile
+from bireme.planning.scripts import script
+from bireme.planning.services import build_workers_service
+from bireme.planning.ssh import WORKER_KEYS, build_secret, build_ssh_config, build_sshd_config, secret_name
+
+_ETC: Final = "/bireme-etc"
+_READ_ALL: Final = 0o444
+_RUN_ALL: Final = 0o555
+_SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
+IDLE: Final = ["sleep", "infinity"]
+
+
+class Site:
+    """Where a job's files are inside its pods, and how its launcher reaches its workers."""
+
+    def __init__(self, job: BatchJob, observed: Observed, *, folder: str, sshd: str) -> None:
+        self.job = job
+        self.settings = observed.settings
+        self.profile: Profile = observed.settings.profile
+        self.folder = folder
+        self.sshd = sshd
+
+    @property
+    def uses_ssh(self) -> bool:
+        return self.profile.agent is None
+
+    def sh(self, name: str, *arguments: str) -> list[str]:
+        """The command that runs one of the scripts."""
+        return ["/bin/sh", f"{self.profile.files}/{name}", *arguments]
+
+    def env(self) -> list[Manifest]:
+        """Variables that the scripts read."""
+        if self.profile.agent is not None:
+            return [
+                _variable("BIREME_DIR", self.profile.files),
+                _variable("BIREME_AGENT", self.profile.agent),
+            ]
+        return [_variable("BIREME_SSH_DIR", self.folder), _variable("BIREME_SSHD", self.sshd)]
+
+    def volumes(self, keys: Sequence[str], *, server: bool) -> list[Manifest]:
+        config = {"name": config_name(self.job), "defaultMode": _RUN_ALL}
+        volumes: list[Manifest] = [{"name": "bireme-config", "configMap": config}]
+        if self.uses_ssh:
+            items = [{"key": key, "path": key} for key in keys]
+            secret = {"secretName": secret_name(self.job), "defaultMode": _READ_ALL, "items": items}
+            volumes += [
+                {"name": "bireme-keys", "secret": secret},
+                {"name": "bireme-ssh", "emptyDir": {}},
+                {"name": "bireme-etc", "emptyDir": {}},
+            ]
+            if server:
+                volumes.append({"name": "bireme-run", "emptyDir": {}})
+        return volumes
+
+    def mounts(self, *, server: bool) -> list[Manifest]:
+        mounts: list[Manifest] = [self._config_mount()]
+        if self.uses_ssh:
+            mounts += [
+                {"name": "bireme-keys", "mountPath": self.profile.keys, "readOnly": True},
+                {"name": "bireme-ssh", "mountPath": self.folder},
+                {"name": "bireme-etc", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
+                {"name": "bireme-etc", "mountPath": "/etc/group", "subPath": "group", "readOnly": True},
+            ]
+            if server:
+                mounts.append({"name": "bireme-run", "mountPath": "/run/sshd"})
+        return mounts
+
+    def init_containers(self, container: Manifest) -> list[Manifest]:
+        """With ssh: one of the same image and user, which writes the passwd file that sshd and ssh need."""
+        if not self.uses_ssh:
+            return []
+        kept: Manifest = {
+            key: container[key] for key in ("image", "imagePullPolicy", "securityContext") if key in container
+        }
+        return [
+            {
+                "name": "bireme-passwd",
+                **kept,
+                "command": self.sh("passwd", _ETC),
+                "resources": {"requests": dict(_SMALL)},
+                "volumeMounts": [self._config_mount(), {"name": "bireme-etc", "mountPath": _ETC}],
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+            }
+        ]
+
+    def _config_mount(self) -> Manifest:
+        return {"name": "bireme-config", "mountPath": self.profile.files, "readOnly": True}
+
+    def network(self, spec: Manifest, hostname: str) -> Manifest:
+        """The spec with a host name of its own, and with the bare names of its fellows resolving."""
+        service, namespace = workers_service_name(self.job.metadata.name), self.job.metadata.namespace
+        dns = dict(spec.get("dnsConfig") or {})
+        search = f"{service}.{namespace}.svc.{self.settings.cluster_domain}"
+        dns["searches"] = [search, *(dns.get("searches") or ())]
+        result = {**spec, "hostname": hostname, "subdomain": service, "dnsConfig": dns}
+        if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+            result["dnsPolicy"] = "ClusterFirstWithHostNet"
+        return result
+
+
+def config_name(job: BatchJob) -> str:
+    return f"{job.metadata.name}-config"
+
+
+def _variable(name: str, value: str) -> Manifest:
+    return {"name": name, "value": value}
+
+
+def build_hostfile(job: BatchJob, workers: int, slots: int) -> str:
+    """One line per worker, in the order of their indices."""
+    names = (pod_name(job.metadata.name, WORKER_TYPE, index) for index in range(workers))
+    return "".join(f"{name} slots={slots}\n" for name in names)
+
+
+def build_children(
+    site: Site, observed: Observed, files: dict[str, str], scripts: Sequence[str]
+) -> list[Manifest]:
+    """Service, ConfigMap and Secret of a job with a launcher."""
+    job = site.job
+    data = {**files, **{name: script(name) for name in scripts}}
+    if site.uses_ssh:
+        port = observed.settings.ssh_port
+        data["sshd_config"] = build_sshd_config(site.folder, site.profile.files, port)
+        data["ssh_config"] = build_ssh_config(job.metadata.uid, site.folder, port)
+        data |= {name: script(name) for name in ("passwd", "worker", "session")}
+    config: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": child_metadata(job, config_name(job)),
+        "data": dict(sorted(data.items())),
+    }
+    secret = [build_secret(job, observed.keys)] if site.uses_ssh else []
+    return [build_workers_service(job, workers_service_name(job.metadata.name)), config, *secret]
+
+
+def build_worker_spec(site: Site, spec: Manifest, main: str) -> Manifest:
+    """A worker's spec: its main container waits for logins instead of running its own command."""
+    containers = [
+        _serving(site, container) if container["name"] == main else container
+        for container in spec["containers"]
+    ]
+    container = next(container for container in spec["containers"] if container["name"] == main)
+    return {
+        **spec,
+        "initContainers": [*site.init_containers(container), *(spec.get("initContainers") or ())],
+        "containers": containers,
+        "volumes": [*(spec.get("volumes") or ()), *site.volumes(WORKER_KEYS, server=True)],
+    }
+
+
+def _serving(site: Site, container: Manifest) -> Manifest:
+    replaced = ("command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+    kept = {key: value for key, value in container.items() if key not in replaced}
+    return {
+        **kept,
+        "command": site.sh("worker") if site.uses_ssh else list(IDLE),
+        "env": [*(container.get("env") or ()), *site.env()],
+        "volumeMounts": [*(container.get("volumeMounts") or ()), *site.mounts(server=True)],
+    }
+
+
+def small_resources(resources: dict[str, Any]) -> Manifest:
+    """What a launcher asks for: little CPU and memory, and the worker's limits of these two."""
+    limits = {name: amount for name, amount in (resources.get("limits") or {}).items() if name in _SMALL}
+    return {"requests": dict(_SMALL), **({"limits": limits} if limits else {})}
+
+
+def without_init(spec: Manifest, *, skip: bool) -> Manifest:
+    """The spec without the user's init containers, if they are to be skipped."""
+    return {key: value for key, value in spec.items() if key != "initContainers"} if skip else spec

@@ -1,0 +1,1 @@
+"""Shipped tools for tests: builders, and a model of a cluster."""

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bireme.api.generic import GenericJob
-from bireme.api.job import DebugMode, JobStatus, PauseMode, ReplicaStatus, RunMode, Tasks
+from bireme.api.job import DebugMode, JobStatus, PauseMode, RunMode
 from bireme.api.kubeflow import MPIJobStatus
-from bireme.api.meta import Condition
 from bireme.api.names import is_dns_1123
 from bireme.planning import plan
 from bireme.planning.actions import Create, CreatePod, EmitEvent
 from bireme.planning.observed import Job, Status
-from bireme.testing.builders import colossalai_job, generic_job, kubeflow_job, mpi_job, replicas
+from bireme.testing.builders import build_job, colossalai_job, generic_job, kubeflow_job, mpi_job, replicas
 from bireme.testing.model import ModelCluster
 
 EXAMPLES = 200_000 if os.environ.get("BIREME_LONG") else 5_000
@@ -239,18 +238,25 @@ def test_left_alone_every_job_comes_to_rest(job: Job, events: list[tuple[str, in
 
 
 def test_the_status_of_five_thousand_replicas_fits_into_an_object() -> None:
-    """The worst case: long names, every replica restarted and failed with a reason."""
-    name = "n" * 51
-    record = ReplicaStatus(
-        name=f"{name}-worker-4999",
-        uid="00000000-0000-0000-0000-000000000000",
-        phase="Running",
-        restarts=99,
-        started=True,
+    """The worst case: names as long as they may be, and every replica failed and about to be restarted."""
+    job = build_job(
+        "GenericJob",
+        {"replicaSpecs": [replicas("worker", 5000, restartPolicy={"policy": "OnFailure", "limit": 10})]},
+        name="n" * 51,
     )
-    status = JobStatus(
-        phase="Running",
-        conditions=(Condition(type="Running", message="m" * 1024),) * 6,
-        tasks=(Tasks(type="worker", replicas=(record,) * 5000),),
-    )
+    cluster = ModelCluster(job)
+    cluster.settle()
+    cluster.pods = {
+        name: msgspec.structs.replace(
+            pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"{index:036d}")
+        )
+        for index, (name, pod) in enumerate(cluster.pods.items())
+    }
+    cluster.job = msgspec.structs.replace(cluster.job, status=None)
+    cluster.run()
+    cluster.settle()
+    for name in cluster.pods:
+        cluster.finish(name, 1, message="x" * 4096)
+    status = cluster.reconcile().status
+    assert all(record.restarts == 1 for record in status.tasks[0].replicas)
     assert len(msgspec.json.encode(status)) < 2**20

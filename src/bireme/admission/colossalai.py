@@ -1,10 +1,17 @@
 """Rules for ColossalAIJob."""
 
 from bireme.admission import run_mode
-from bireme.admission.mpi import check_clean_up, check_program, check_worker_names, check_worker_template
+from bireme.admission.mpi import (
+    LAUNCHER_ALIASES,
+    check_clean_up,
+    check_program,
+    check_worker_names,
+    check_worker_template,
+)
 from bireme.admission.pods import check_env, check_resources
 from bireme.admission.problems import Findings
-from bireme.api.colossalai import WORKER_CONTAINER, ColossalAIJob
+from bireme.admission.reserved import check_ssh_folder
+from bireme.api.colossalai import LAUNCHER_CONTAINER, WORKER_CONTAINER, ColossalAIJob
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
 from bireme.api.paths import Path
 
@@ -20,8 +27,12 @@ def check(job: ColossalAIJob, out: Findings) -> None:
     check_resources(spec.launcher.resources, (*_LAUNCHER, "resources"), out)
     check_worker_template(
         spec.worker.template, WORKER_CONTAINER, (*_WORKER, "template"), out, command="spec.worker.command",
-        queued=spec.scheduler is not None,
+        launcher=LAUNCHER_CONTAINER, queued=spec.scheduler is not None,
     )  # fmt: skip
+    check_ssh_folder(spec.ssh.auth_mount_path, ("spec", "ssh", "authMountPath"), out)
+    if spec.launcher.resources.get("claims"):
+        message = "the launcher's pod has no resource claims"
+        out.error((*_LAUNCHER, "resources", "claims"), "claims", message, hint="remove them", at_key=True)
     check_program(spec.worker.command, (*_WORKER, "command"), out)
     check_clean_up(spec.run_policy, out)
-    run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out)
+    run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out, aliases=LAUNCHER_ALIASES)

@@ -36,7 +36,8 @@ def _fill(value: Any, schema: Schema) -> Any:
 
 
 def _fill_object(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    result = dict(value)
+    # A null means that the field is not there, for an API server too.
+    result = {name: child for name, child in value.items() if child is not None or name not in _known(schema)}
     items = schema.get("additionalProperties")
     if items is not None and _may_default(items):
         return {name: _fill(child, items) for name, child in value.items()}
@@ -48,6 +49,11 @@ def _fill_object(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
         if result.get(name) is not None:
             result[name] = _fill(result[name], child_schema)
     return result
+
+
+def _known(schema: Schema) -> Mapping[str, Any]:
+    known: Mapping[str, Any] = schema.get("properties", {})
+    return known
 
 
 def _may_default(schema: Schema | None) -> bool:

@@ -10,7 +10,7 @@ from bireme.admission.problems import Findings
 from bireme.admission.words import closest, describe, join
 from bireme.api.generic import FinishRule, GenericJob, GenericJobSpec, ServicePort
 from bireme.api.job import MAX_REPLICAS
-from bireme.api.names import is_dns_1123, pod_name
+from bireme.api.names import is_dns_1123, is_qualified_name, pod_name
 from bireme.api.paths import Path
 from bireme.api.variables import Host, Port, Replicas, Variable, find_variables
 
@@ -104,6 +104,10 @@ def _check_service_port(port: ServicePort, path: Path, out: Findings, *, only: b
             value=port.target_port,
             hint="remove it, and let the program listen on `port`",
         )
+    if port.app_protocol and not is_qualified_name(port.app_protocol):
+        message = f"{describe(port.app_protocol)} is not a protocol's name"
+        hint = "use a name such as http, or one with a prefix such as example.com/proto"
+        out.error((*path, "appProtocol"), "label-key", message, value=port.app_protocol, hint=hint)
     if port.node_port is not None:
         message = "these services have no address of their own, so there is no node port"
         out.error(

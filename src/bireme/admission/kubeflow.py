@@ -3,9 +3,10 @@
 from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template
 from bireme.admission.problems import Findings, RenameKey
+from bireme.admission.reserved import check_reserved
 from bireme.admission.words import closest, describe, join
 from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, MPIJobSpec, ReplicaSpec
-from bireme.api.names import WORKER_TYPE, launcher_name, pod_name
+from bireme.api.names import KUBEFLOW_PATHS, WORKER_TYPE, launcher_name, pod_name
 from bireme.api.paths import Path
 
 _REPLICA_SPECS: Path = ("spec", "mpiReplicaSpecs")
@@ -20,7 +21,9 @@ def check(job: MPIJob, out: Findings) -> None:
     derived = (launcher_name(own), pod_name(own, WORKER_TYPE, max(workers.replicas - 1, 0)))
     check_derived_names(job.metadata, derived, out)
     for name, replica in spec.mpi_replica_specs.items():
-        check_template(replica.template, (*_REPLICA_SPECS, name, "template"), out)
+        where = (*_REPLICA_SPECS, name, "template")
+        check_template(replica.template, where, out)
+        check_reserved(replica.template, where, out, paths=KUBEFLOW_PATHS)
     _check_main_container(spec, workers, out)
     _check_policies(spec, out)
 
@@ -82,6 +85,9 @@ def _check_policies(spec: MPIJobSpec, out: Findings) -> None:
         )
     total = sum(replica.replicas for replica in spec.mpi_replica_specs.values())
     minimum = policy.scheduling_policy.min_available if policy and policy.scheduling_policy else None
+    if minimum is not None and minimum <= total:
+        message = "has no effect yet: Kubeflow's jobs are not queued"
+        out.warn(("spec", "runPolicy", "schedulingPolicy", "minAvailable"), "ignored", message, at_key=True)
     if minimum is not None and minimum > total:
         message = f"{minimum} pods can never be there: the job has {total}"
         out.error(("spec", "runPolicy", "schedulingPolicy", "minAvailable"), "range", message, value=minimum)

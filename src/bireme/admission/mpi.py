@@ -8,10 +8,11 @@ from bireme.admission import run_mode
 from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template, main_container
 from bireme.admission.problems import Findings, SplitItem
+from bireme.admission.reserved import check_dns_searches, check_reserved, check_ssh_folder
 from bireme.admission.words import describe
 from bireme.api.job import RunPolicy
 from bireme.api.meta import ObjectMeta
-from bireme.api.mpi import WORKER_CONTAINER, MPIJob, WorkerConfig
+from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob, WorkerConfig
 from bireme.api.mpirun import (
     DROPPED_OPTIONS,
     HOST_OPTIONS,
@@ -21,10 +22,19 @@ from bireme.api.mpirun import (
     ranks_per_node,
     slots_per_worker,
 )
-from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE, launcher_name, pod_name, workers_service_name
+from bireme.api.names import (
+    LAUNCHER_TYPE,
+    SSH_JOB_PATHS,
+    WORKER_TYPE,
+    launcher_name,
+    pod_name,
+    workers_service_name,
+)
 from bireme.api.paths import Path
 
 _WORKER: Path = ("spec", "worker")
+LAUNCHER_ALIASES: Final = {"master": LAUNCHER_TYPE}
+"""`master` is the manual's word for what the pods call `launcher`."""
 _TEMPLATE: Path = ("spec", "worker", "template")
 _ARGUMENTS: Path = ("spec", "worker", "extraMPIArgs")
 _MCA_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -38,13 +48,14 @@ def check(job: MPIJob, out: Findings) -> None:
     check_worker_names(job.metadata, spec.worker.replicas, out)
     check_worker_template(
         spec.worker.template, WORKER_CONTAINER, _TEMPLATE, out, command="spec.worker.cmd",
-        queued=spec.scheduler is not None,
+        launcher=LAUNCHER_CONTAINER, queued=spec.scheduler is not None,
     )  # fmt: skip
+    check_ssh_folder(spec.ssh.ssh_auth_mount_path, ("spec", "ssh", "sshAuthMountPath"), out)
     _check_mca(spec.mca, out)
     _check_arguments(spec.worker, out)
     check_program(spec.worker.cmd, (*_WORKER, "cmd"), out)
     check_clean_up(spec.run_policy, out)
-    run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out)
+    run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out, aliases=LAUNCHER_ALIASES)
 
 
 def check_worker_names(metadata: ObjectMeta, replicas: int, out: Findings) -> None:
@@ -55,10 +66,19 @@ def check_worker_names(metadata: ObjectMeta, replicas: int, out: Findings) -> No
 
 
 def check_worker_template(
-    template: Mapping[str, Any], main: str, path: Path, out: Findings, *, command: str, queued: bool
+    template: Mapping[str, Any],
+    main: str,
+    path: Path,
+    out: Findings,
+    *,
+    command: str,
+    launcher: str,
+    queued: bool,
 ) -> None:
     """Check the template of workers that run sshd: what is replaced, and what sshd needs."""
     check_template(template, path, out, queued=queued)
+    check_reserved(template, path, out, paths=SSH_JOB_PATHS, names=[launcher])
+    check_dns_searches(template, path, out)
     found = main_container(template, main, path, out)
     if found is None:
         return

@@ -6,7 +6,7 @@ from typing import Any, Final
 from bireme.admission.pods import check_resources
 from bireme.admission.problems import Findings
 from bireme.admission.words import describe
-from bireme.api.names import is_dns_subdomain, is_label_value, is_qualified_name
+from bireme.api.names import MAX_LABEL, is_label_value, is_qualified_name
 from bireme.api.paths import Path
 from bireme.api.scheduler import PodGroup, Queue
 
@@ -16,6 +16,11 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 def check_queue(queue: Queue, out: Findings) -> None:
     """Report every problem that the schema can't."""
     spec = queue.spec
+    if len(queue.metadata.name) > MAX_LABEL:
+        message = (
+            f"has {len(queue.metadata.name)} characters; pods carry it as a label, so at most {MAX_LABEL}"
+        )
+        out.error(("metadata", "name"), "name-too-long", message, value=queue.metadata.name)
     if spec.quota is not None:
         check_resources({"requests": spec.quota.requests}, ("spec", "quota"), out)
     for field, selector in (
@@ -51,10 +56,6 @@ def _check_expression(expression: Mapping[str, Any], path: Path, out: Findings) 
 def check_pod_group(group: PodGroup, out: Findings) -> None:
     """Report every problem that the schema can't."""
     spec = group.spec
-    if not is_dns_subdomain(spec.queue):
-        out.error(
-            ("spec", "queue"), "name", f"{describe(spec.queue)} is not the name of a Queue", value=spec.queue
-        )
     by_role = sum(role.min_member for role in spec.roles)
     if spec.min_member and by_role > spec.min_member:
         message = f"roles ask for {by_role} members together, more than minMember {spec.min_member}"

@@ -1,6 +1,7 @@
 """Rules for run modes, shared by the tensorstack kinds."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from bireme.admission.problems import Findings
 from bireme.admission.words import closest, describe, join
@@ -10,16 +11,22 @@ from bireme.api.paths import Path
 _PATH: Path = ("spec", "runMode")
 
 
-def check(run_mode: RunMode | None, types: Collection[str], out: Findings) -> None:
-    """Check the flags, and that every entry names one of `types`, once."""
+def check(
+    run_mode: RunMode | None,
+    types: Collection[str],
+    out: Findings,
+    *,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Check the flags, and that every entry names one of `types`, once; `aliases` are other words."""
     if run_mode is None:
         return
     if run_mode.debug is not None:
         _check_flags(run_mode.debug, (*_PATH, "debug"), out)
-        _check_types(run_mode.debug.replica_specs, types, (*_PATH, "debug", "replicaSpecs"), out)
+        _check_types(run_mode.debug.replica_specs, types, (*_PATH, "debug", "replicaSpecs"), aliases, out)
     if run_mode.pause is not None:
         _check_flags(run_mode.pause, (*_PATH, "pause"), out)
-        _check_types(run_mode.pause.resume_specs, types, (*_PATH, "pause", "resumeSpecs"), out)
+        _check_types(run_mode.pause.resume_specs, types, (*_PATH, "pause", "resumeSpecs"), aliases, out)
 
 
 def _check_flags(mode: DebugMode | PauseMode, path: Path, out: Findings) -> None:
@@ -37,10 +44,9 @@ def _check_types(
     entries: Sequence[ReplicaDebugSet | ResumeSpec],
     types: Collection[str],
     path: Path,
+    aliases: Mapping[str, str],
     out: Findings,
 ) -> None:
-    # `master` is the manual's word for what the pods call `launcher`.
-    aliases = {"master": "launcher"} if "launcher" in types and "master" not in types else {}
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
         name = aliases.get(entry.type, entry.type)

@@ -12,6 +12,7 @@ from typing import Any
 from bireme.admission.problems import Findings, QuoteScalar, RenameKey, ReplaceScalar, WrapScalar
 from bireme.admission.words import closest, describe, shorten
 from bireme.api.duration import DURATION_PATTERN
+from bireme.api.job import PATH_PATTERN, QUEUE_PATTERN
 from bireme.api.kubernetes import Schema
 from bireme.api.paths import Path
 from bireme.api.quantity import QuantityError, parse_quantity
@@ -189,7 +190,11 @@ _PATTERN_HINTS = {
         "is not a duration",
         "use the units y w d h m s ms, in that order, such as 2h45m; 0 for no limit",
     ),
-    "^/.*": ("is not an absolute path", "begin it with `/`"),
+    QUEUE_PATTERN: (
+        "is not the name of a Queue",
+        "use lower-case letters, digits, `-` and `.`; begin and end with a letter or digit",
+    ),
+    PATH_PATTERN: ("is not an absolute path without spaces", "begin it with `/`"),
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": (
         "is not a DNS label",
         "use lower-case letters, digits and `-`; begin and end with a letter or digit",

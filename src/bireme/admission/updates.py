@@ -8,7 +8,7 @@ import msgspec
 from bireme.admission.defaults import default
 from bireme.admission.problems import Findings
 from bireme.admission.words import describe
-from bireme.api.job import JobStatus, is_stopped
+from bireme.api.job import JobStatus, RunMode, is_stopped
 from bireme.api.kinds import COLOSSALAI_JOB, GENERIC_JOB, KUBEFLOW_MPI_JOB, MPI_JOB, Kind
 from bireme.api.paths import Path
 
@@ -44,7 +44,7 @@ def check(kind: Kind, old: Mapping[str, Any], new: Mapping[str, Any], out: Findi
     if kind not in _ALWAYS:
         return
     later = _WHILE_STOPPED.get(kind, ())
-    stopped = bool(later) and is_stopped(_status(old))
+    stopped = bool(later) and is_stopped(_status(old)) and _is_paused(old)
     for path, value in _changes(default(old).get("spec"), default(new).get("spec"), ("spec",)):
         if _covered(path, _ALWAYS[kind]) or (stopped and _covered(path, later)):
             continue
@@ -52,6 +52,15 @@ def check(kind: Kind, old: Mapping[str, Any], new: Mapping[str, Any], out: Findi
         if _covered(path, later):
             hint = "pause the job first, and wait until condition Paused has the reason Stopped"
         out.error(path, "immutable", "can't change after creation", value=value, hint=hint)
+
+
+def _is_paused(obj: Mapping[str, Any]) -> bool:
+    """Whether the job is still to stand still: one that is about to go on may not be changed any more."""
+    try:
+        mode = msgspec.convert((obj.get("spec") or {}).get("runMode"), RunMode | None)
+    except msgspec.ValidationError:
+        return False
+    return mode is not None and mode.pause is not None and mode.pause.on
 
 
 def _status(obj: Mapping[str, Any]) -> JobStatus | None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 from bireme.api.job import (
     BATCH_GROUP_VERSION,
     MAX_REPLICAS,
+    PATH_PATTERN,
     RUN_MODE,
     RUN_POLICY,
     SCHEDULER,
@@ -77,12 +78,12 @@ class SSHConfig(Model, frozen=True):
         str,
         field(
             "Folder in launcher and workers where the job's ssh files are put.",
-            pattern="^/.*",
+            pattern=PATH_PATTERN,
             maxLength=4096,
         ),
     ] = "/root/.ssh"
     sshd_path: Annotated[
-        str, field("The sshd program in the worker's image.", pattern="^/.*", maxLength=4096)
+        str, field("The sshd program in the worker's image.", pattern=PATH_PATTERN, maxLength=4096)
     ] = "/usr/sbin/sshd"
 
 

@@ -62,6 +62,7 @@ class PodContainer(Slice, frozen=True, gc=False):
 
 class PodSpec(Slice, frozen=True, gc=False):
     node_name: str = ""
+    active_deadline_seconds: int | None = None
     scheduler_name: str = ""
     containers: tuple[PodContainer, ...] = ()
     init_containers: tuple[PodContainer, ...] = ()

@@ -10,6 +10,10 @@ BATCH_GROUP_VERSION = "batch.tensorstack.dev/v1beta1"
 MAX_REPLICAS = 5000
 """The most replicas of one job; with more, its status would pass Kubernetes' size limit for an object."""
 MAX_REPLICA_TYPES = 64
+QUEUE_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+"""A DNS name; no longer than a label, as the pods of a queue carry it as one."""
+PATH_PATTERN = r"^/\S*$"
+"""An absolute path; without white space, as configuration files have no quotes for it."""
 
 PodTemplate = dict[str, Any]
 """A pod template stays plain data: no field of it is lost, also one that this version does not know."""
@@ -101,7 +105,10 @@ class RunMode(Model, frozen=True):
 class T9kScheduler(Model, frozen=True):
     """Queue the job and start all its pods together or none."""
 
-    queue: Annotated[str, field("Name of the Queue.", required=True, minLength=1, maxLength=253)] = ""
+    queue: Annotated[
+        str,
+        field("Name of the Queue.", required=True, minLength=1, maxLength=63, pattern=QUEUE_PATTERN),
+    ] = ""
     priority: Annotated[
         int, field("Order inside the queue, 0 to 100; larger goes first.", minimum=0, maximum=100)
     ] = 0
@@ -172,12 +179,12 @@ class ReplicaStatus(Model, frozen=True):
     phase: Annotated[ReplicaPhase | None, field("What the replica does.")] = None
     restarts: Annotated[int, field("How often this replica was restarted after a failure.")] = 0
     finished_at: Annotated[datetime | None, field("When its main container ended.")] = None
-    started: Annotated[bool, field("Whether it has run since the job's start, or since it was resumed.")] = (
+    waiting: Annotated[bool, field("It has not run yet since the job's start, or since it was resumed.")] = (
         False
     )
     replacing: Annotated[
-        str, field("UID of the pod that is being replaced: what becomes of it no longer counts.")
-    ] = ""
+        bool, field("The pod of this UID is being replaced: what becomes of it no longer counts.")
+    ] = False
     disruptions: Annotated[int, field("How often its pod was lost through no fault of the program.")] = 0
     disrupted_at: Annotated[datetime | None, field("When that last happened.")] = None
     containers: Annotated[

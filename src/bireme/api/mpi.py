@@ -7,6 +7,7 @@ import msgspec
 from bireme.api.job import (
     BATCH_GROUP_VERSION,
     MAX_REPLICAS,
+    PATH_PATTERN,
     RUN_MODE,
     RUN_POLICY,
     SCHEDULER,
@@ -53,12 +54,12 @@ class SSHConfig(Model, frozen=True):
         str,
         field(
             "Folder in launcher and workers where the job's ssh files are put.",
-            pattern="^/.*",
+            pattern=PATH_PATTERN,
             maxLength=4096,
         ),
     ] = "/root/.ssh"
     sshd_path: Annotated[
-        str, field("The sshd program in the worker's image.", pattern="^/.*", maxLength=4096)
+        str, field("The sshd program in the worker's image.", pattern=PATH_PATTERN, maxLength=4096)
     ] = "/usr/sbin/sshd"
 
 
@@ -83,7 +84,11 @@ class MPIJobSpec(Model, frozen=True):
     ] = {}
     mpi_home: Annotated[
         str,
-        field("Where Open MPI is installed; `bin/mpirun` below it is used.", pattern="^/.*", maxLength=4096),
+        field(
+            "Where Open MPI is installed; `bin/mpirun` below it is used.",
+            pattern=PATH_PATTERN,
+            maxLength=4096,
+        ),
     ] = ""
     ssh: Annotated[SSHConfig, field("How launcher and workers talk.")] = SSHConfig()
     run_policy: Annotated[RunPolicy, RUN_POLICY] = RunPolicy()

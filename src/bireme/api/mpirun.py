@@ -57,8 +57,11 @@ def parse_options(arguments: Sequence[str]) -> list[Option]:
     options: list[Option] = []
     position = 0
     while position < len(arguments):
-        name = arguments[position].lstrip("-")
-        values = _values(name, arguments, position + 1) if arguments[position].startswith("-") else ()
+        # `--hostfile=x` is one argument; its value is nobody else's.
+        name, joined, _ = arguments[position].lstrip("-").partition("=")
+        values: tuple[str, ...] = ()
+        if arguments[position].startswith("-") and not joined:
+            values = _values(name, arguments, position + 1)
         options.append(Option(position, name, values))
         position = options[-1].end
     return options
@@ -95,6 +98,20 @@ def slots_per_worker(arguments: Sequence[str], workers: int) -> int:
         return per_node
     ranks = process_count(arguments)
     return -(-ranks // workers) if ranks and workers else 1
+
+
+def worker_of(arguments: Sequence[str], rank: int, workers: int, slots: int) -> int | None:
+    """The index of the worker that a rank runs on; None where the arguments leave it open."""
+    for option in parse_options(arguments):
+        words = option.values[0].lower().split(":") if option.values else []
+        if option.name in ("rf", "rankfile", "npersocket"):
+            return None
+        if option.name == "bynode" or (option.name in ("map-by", "rank-by") and words[:1] == ["node"]):
+            return rank % workers
+        if option.name in ("map-by", "rank-by") and words[:1] not in (["slot"], ["core"], ["ppr"]):
+            return None
+    index = rank // max(slots, 1)
+    return index if index < workers else None
 
 
 def ranks_per_node(arguments: Sequence[str]) -> int | None:

@@ -8,6 +8,20 @@ MAX_LABEL: Final = 63
 GENERATED_SUFFIX: Final = 5
 """How many characters an API server appends to a generateName."""
 
+RESERVED_PREFIX: Final = "bireme-"
+"""Volumes and containers that we add to a job's pods begin with it."""
+SSH_JOB_PATHS: Final = (
+    "/etc/bireme",
+    "/etc/bireme-keys",
+    "/bireme-ssh",
+    "/etc/passwd",
+    "/etc/group",
+    "/run/sshd",
+)
+"""Where our own mounts are in the pods of jobs that log in to their workers."""
+KUBEFLOW_PATHS: Final = ("/etc/mpi", "/opt/bireme")
+MOST_DNS_SEARCHES: Final = 32
+
 LAUNCHER_TYPE: Final = "launcher"
 WORKER_TYPE: Final = "worker"
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from bireme.api.duration import DURATION_PATTERN
+from bireme.api.job import QUEUE_PATTERN
 from bireme.api.meta import Condition, ListMeta, ObjectMeta
 from bireme.api.model import Model, field, kube
 
@@ -135,7 +136,10 @@ class PodGroupSpec(Model, frozen=True):
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = ()
-    queue: Annotated[str, field("The Queue that the pods are charged to.", minLength=1)] = DEFAULT_QUEUE
+    queue: Annotated[
+        str,
+        field("The Queue that the pods are charged to.", minLength=1, maxLength=63, pattern=QUEUE_PATTERN),
+    ] = DEFAULT_QUEUE
     priority: Annotated[int, field("Order inside the queue, 0 to 100; larger goes first.", **_PRIORITY)] = 0
     topology_policy: Annotated[
         Any,

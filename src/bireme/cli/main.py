@@ -9,6 +9,7 @@ from bireme import __version__
 
 # One line per command, so that `bireme --help` imports none of them.
 _COMMANDS = {
+    "controller": "Run the jobs of a cluster.",
     "crds": "Print the CustomResourceDefinitions.",
     "explain": "Describe a kind or one of its fields, offline.",
     "render": "Print the objects that a job is made of, offline.",

@@ -35,6 +35,10 @@ class DeletePod(msgspec.Struct, frozen=True, tag_field="action", tag=True):
     why: str = ""
 
 
+STOP_DEADLINE_SECONDS = 1
+"""The deadline that a pod is given so that its kubelet ends it; nobody else sets one so short."""
+
+
 class StopPod(msgspec.Struct, frozen=True, tag_field="action", tag=True):
     """Stop what still runs in a pod whose main container has ended; the pod and its logs stay."""
 

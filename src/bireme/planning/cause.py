@@ -1,7 +1,7 @@
 """Who failed first, and how."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -36,7 +36,7 @@ def first_failure(
     *,
     keep_message: bool,
     workers: Sequence[str] = (),
-    slots: int = 1,
+    worker_of: Callable[[int], int | None] = lambda _rank: None,
 ) -> FirstFailure | None:
     """The earliest failure among these replicas; a rank is named rather than the launcher that reports it.
 
@@ -46,7 +46,7 @@ def first_failure(
     if not failures:
         return None
     first = min(failures, key=lambda failure: failure.time or now)
-    found = _rank_behind(first, workers, slots) if workers else first
+    found = _rank_behind(first, workers, worker_of) if workers else first
     return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
 
 
@@ -63,7 +63,8 @@ def _failure(replica: Replica, now: datetime) -> FirstFailure | None:
             time=ended.finished_at or record.finished_at or now,
         )
     if record.phase == "Failed" and is_final(record):
-        container = record.containers[0] if record.containers else ContainerStatus()
+        failed = [status for status in record.containers if status.exit_code]
+        container = failed[0] if failed else ContainerStatus()
         return FirstFailure(
             replica=replica.name,
             container=container.name,
@@ -74,27 +75,31 @@ def _failure(replica: Replica, now: datetime) -> FirstFailure | None:
     return None
 
 
-def _rank_behind(first: FirstFailure, workers: Sequence[str], slots: int) -> FirstFailure:
+def _rank_behind(
+    first: FirstFailure, workers: Sequence[str], worker_of: Callable[[int], int | None]
+) -> FirstFailure:
     """Name the worker and rank that a launcher's message speaks of, if it does."""
     text = first.message
     if match := _WORKER.search(text):
         return msgspec.structs.replace(first, replica=match[1], exit_code=int(match[2]), container="")
     if match := _PROCESS.search(text):
         rank, code = int(match[1]), int(match[2])
-        worker = _worker_of(rank, workers, slots, first.replica)
+        worker = _named(worker_of(rank), workers, first.replica)
         return msgspec.structs.replace(first, replica=worker, rank=rank, exit_code=code, container="")
     if match := _RANK_ON_NODE.search(text):
-        return _on_node(first, match, workers, slots)
+        return _on_node(first, match, workers, worker_of)
     if match := _ABORT.search(text):
         rank = int(match[1])
-        worker = _worker_of(rank, workers, slots, first.replica)
+        worker = _named(worker_of(rank), workers, first.replica)
         return msgspec.structs.replace(first, replica=worker, rank=rank, container="")
     return first
 
 
-def _on_node(first: FirstFailure, match: re.Match[str], workers: Sequence[str], slots: int) -> FirstFailure:
+def _on_node(
+    first: FirstFailure, match: re.Match[str], workers: Sequence[str], worker_of: Callable[[int], int | None]
+) -> FirstFailure:
     rank, node = int(match[1]), match[2].partition(".")[0]
-    worker = node if node in workers else _worker_of(rank, workers, slots, first.replica)
+    worker = node if node in workers else _named(worker_of(rank), workers, first.replica)
     named = msgspec.structs.replace(first, replica=worker, rank=rank, container="")
     if match[3] is None:
         return named
@@ -104,7 +109,5 @@ def _on_node(first: FirstFailure, match: re.Match[str], workers: Sequence[str], 
     )
 
 
-def _worker_of(rank: int, workers: Sequence[str], slots: int, otherwise: str) -> str:
-    """The worker that a rank runs on when ranks fill the slots of one worker after the other."""
-    index = rank // max(slots, 1)
-    return workers[index] if index < len(workers) else otherwise
+def _named(index: int | None, workers: Sequence[str], otherwise: str) -> str:
+    return workers[index] if index is not None and index < len(workers) else otherwise

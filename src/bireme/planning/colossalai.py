@@ -60,7 +60,7 @@ class ColossalAICrew(LaunchCrew):
         built: Manifest = {key: pod[key] for key in _FROM_POD if key in pod}
         built["initContainers"] = site.init_containers(container)
         built["containers"] = [container]
-        built["volumes"] = site.volumes(LAUNCHER_KEYS, server=False)
+        built["volumes"] = site.volumes(LAUNCHER_KEYS, container, server=False)
         if mode == "debug":
             return in_debug(built, launcher_debug(spec.run_mode).command, skip_init=False)
         return built
@@ -79,7 +79,7 @@ class ColossalAICrew(LaunchCrew):
             "command": command,
             "env": env,
             "resources": launcher.resources or small_resources(main.get("resources") or {}),
-            "volumeMounts": site.mounts(server=False),
+            "volumeMounts": site.mounts({"securityContext": main.get("securityContext")}, server=False),
         }
         for field in ("imagePullPolicy", "securityContext"):
             if field in main:

@@ -15,7 +15,7 @@ from bireme.planning.conditions import Say
 from bireme.planning.crew import Advance
 from bireme.planning.gang import delete_pod_group
 from bireme.planning.observed import Plan
-from bireme.planning.replicas import FINISHED, Replica, is_final, seen, stop_the_rest
+from bireme.planning.replicas import FINISHED, Replica, is_final, seen, stop, stop_the_rest
 from bireme.planning.rules import Verdict
 from bireme.planning.status import aggregate, build_tasks
 from bireme.planning.view import View
@@ -77,17 +77,24 @@ def after_the_end(view: View) -> Plan:
     actions = clean_up(policy_of(view.job), view.observed.pods, replicas, keep=keep)
     gone = {action.name for action in actions if isinstance(action, DeletePod)}
     for replica in replicas:
-        if replica.is_final and replica.name not in gone:
-            actions += stop_the_rest(replica, replica.record)
+        if replica.name in gone:
+            continue
+        # A launcher whose workers are gone would wait for them for ever.
+        leads = replica.type == LAUNCHER_TYPE and not isinstance(view.job, GenericJob)
+        actions += stop(replica) if leads else stop_the_rest(replica) if replica.is_final else ()
     if all(pod.status.phase in FINISHED for pod in view.observed.pods):
         actions += delete_pod_group(view.observed.children)
-    records = {(replica.type, replica.index): _last_seen(replica) for replica in replicas}
+    records = {(replica.type, replica.index): last_seen(replica) for replica in replicas}
     tasks = build_tasks(view.crew.types(), records)
-    status = msgspec.structs.replace(view.status, tasks=tasks, aggregate=aggregate(tasks))
+    generation = view.job.metadata.generation
+    status = msgspec.structs.replace(
+        view.status, tasks=tasks, aggregate=aggregate(tasks), observed_generation=generation
+    )
     return Plan(tuple(actions), status)
 
 
-def _last_seen(replica: Replica) -> ReplicaStatus:
+def last_seen(replica: Replica) -> ReplicaStatus:
+    """The record of a replica after the end: what it came to, or that its pod is gone."""
     record = seen(replica)
     if replica.pod is None and not is_final(record) and record.phase != "Deleted":
         return msgspec.structs.replace(record, phase="Deleted", containers=())
@@ -106,4 +113,6 @@ def refuse(view: View) -> Plan:
         observed_generation=view.job.metadata.generation,
         completion_time=view.now,
     )
-    return _then_clean_up(view, status, EmitEvent("Warning", INVALID_SPEC, message))
+    pods = [pod for pod in view.observed.pods if pod.metadata.deletion_timestamp is None]
+    deletes = [DeletePod(pod.metadata.name, pod.metadata.uid, INVALID_SPEC) for pod in pods]
+    return Plan((EmitEvent("Warning", INVALID_SPEC, message), *deletes), status, record_first=True)

@@ -23,13 +23,13 @@ from bireme.planning.actions import Action, CreatePod, DeleteJob, DeletePod, Emi
 from bireme.planning.cause import first_failure
 from bireme.planning.children import missing_children
 from bireme.planning.cleanup import Policy, clean_up
-from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, tell
+from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.identity import replica_name
 from bireme.planning.kubeflow_pods import build_children, pod_creator
 from bireme.planning.observed import Observed, Plan
 from bireme.planning.outcome import Outcome
 from bireme.planning.pods import main_container_name
-from bireme.planning.replicas import FINISHED, Replica, has_run, observe, seen
+from bireme.planning.replicas import FINISHED, Replica, gone, has_run, observe, seen, stop
 from bireme.planning.rules import Verdict
 from bireme.planning.status import build_tasks, records_of
 from bireme.planning.timing import earliest
@@ -126,7 +126,7 @@ class _Pass:
             message = "the job was active for longer than activeDeadlineSeconds"
             return self._end(replicas, records, Verdict("Failed", DEADLINE_EXCEEDED, message))
         launcher = replicas[0]
-        if launcher.ended is not None and launcher.ended.end == "succeeded" and not launcher.record.replacing:
+        if self._has_succeeded(launcher, replicas):
             finished = self._finished(launcher, records)
             return self._end(
                 replicas, finished, Verdict("Succeeded", "LauncherSucceeded", "the launcher succeeded")
@@ -139,6 +139,15 @@ class _Pass:
         if any(record.replacing for record in records.values()):
             return self._replace(replicas, records)
         return self._create(replicas, records)
+
+    def _has_succeeded(self, launcher: Replica, replicas: Sequence[Replica]) -> bool:
+        """Whether the launcher exited with 0, and no worker had ended before it."""
+        ended = launcher.ended
+        if ended is None or ended.end != "succeeded" or launcher.record.replacing:
+            return False
+        limit = ended.finished_at or self.now
+        failed = [replica for replica in replicas if replica is not launcher and _has_failed(replica)]
+        return all((replica.ended.finished_at or self.now) > limit for replica in failed if replica.ended)
 
     def _finished(self, replica: Replica, records: Records) -> Records:
         time = (replica.ended.finished_at if replica.ended is not None else None) or self.now
@@ -159,14 +168,16 @@ class _Pass:
             return self._end(
                 replicas, records, Verdict("Failed", BACKOFF_LIMIT_EXCEEDED, message, culprits=names)
             )
-        for replica in failed:
+        # Whatever failed together was one mishap, and is charged once.
+        for number, replica in enumerate(failed):
             member = replica.type, replica.index
             record = records[member]
             records[member] = msgspec.structs.replace(
-                record, restarts=record.restarts + 1, replacing=record.uid
+                record, restarts=record.restarts + (number == 0), replacing=True, waiting=True
             )
         event = EmitEvent("Warning", RESTARTING, f"{some(names)} failed and is started again")
-        status = self._status(records, {RESTARTING: (True, "ReplicaFailed", event.message)})
+        says = {RESTARTING: (True, "ReplicaFailed", event.message), RUNNING: (False, RESTARTING, "")}
+        status = self._status(records, says)
         return Plan((event,), status, earliest(self._ready_at(records), self.deadline))
 
     def _may_retry(self, replica: Replica) -> bool:
@@ -195,47 +206,44 @@ class _Pass:
         if leaving:
             actions = [_delete(r) for r in leaving if r.pod and r.pod.metadata.deletion_timestamp is None]
             return Plan(tuple(actions), self._status(records, {}), self.deadline)
-        cleared = {
-            member: msgspec.structs.replace(record, uid="", replacing="", phase="Creating", containers=())
-            if record.replacing
-            else record
-            for member, record in records.items()
-        }
+        cleared = {member: gone(record) if record.replacing else record for member, record in records.items()}
         return self._create(replicas, cleared)
 
     def _start_again(self, replicas: Sequence[Replica], records: Records, why: str) -> Plan:
         """A pod was lost through no fault of the program: all go, uncharged, and come back together."""
         taken = {
-            member: msgspec.structs.replace(record, replacing=record.uid, finished_at=None, started=False)
+            member: msgspec.structs.replace(
+                record, replacing=bool(record.uid), finished_at=None, waiting=True
+            )
             for member, record in records.items()
         }
         actions: list[Action] = [
             _delete(r) for r in replicas if r.pod is not None and r.pod.metadata.deletion_timestamp is None
         ]
         actions.append(EmitEvent("Warning", RESTARTING, f"{why}; the whole job starts again"))
-        status = self._status(taken, {RESTARTING: (True, "Disrupted", why)})
+        status = self._status(taken, {RESTARTING: (True, "Disrupted", why), RUNNING: (False, RESTARTING, "")})
         number = backoff.count_disruption(self.status.disruptions, self.status.disrupted_at, self.now)
         status = msgspec.structs.replace(status, disruptions=number, disrupted_at=self.now)
         return Plan(tuple(actions), status, self.deadline)
 
     def _create(self, replicas: Sequence[Replica], records: Records) -> Plan:
         children = missing_children(build_children(self.job, self.observed), self.observed.children)
-        missing = [r for r in replicas if r.pod is None and not records[r.type, r.index].uid]
+        missing = [r for r in replicas if r.pod is None]
         create = pod_creator(self.job, self.observed)
         pods: list[CreatePod] = [create(replica) for replica in missing]
         says: dict[str, tuple[bool, str, str]] = {}
-        if not self.status.conditions:
-            says[CREATED] = (True, "JobCreated", "the job has been created")
+        says[CREATED] = (True, "JobCreated", "the job has been created")
+        events: list[Action] = []
+        for reason, message in self.observed.troubles:
+            says[CREATED] = (True, reason, message)
+            events.append(EmitEvent("Warning", reason, message))
         running = all(has_run(record) for record in records.values()) and not missing
         if running:
             says[RUNNING] = (True, "AllReplicasRan", "every replica has run")
             says[RESTARTING] = (False, "AllReplicasRan", "")
         status = self._status(records, says)
-        events = (
-            [EmitEvent("Normal", RUNNING, "every replica has run")]
-            if running and not self._is(RUNNING)
-            else []
-        )
+        if running and not self._is(RUNNING):
+            events.append(EmitEvent("Normal", RUNNING, "every replica has run"))
         return Plan((*children, *pods, *events), status, self.deadline)
 
     # ---- the end
@@ -246,12 +254,14 @@ class _Pass:
         if not succeeded:
             names = [replica.name for replica in replicas if replica.type == WORKER_TYPE]
             decisive = [replica for replica in replicas if replica.name in verdict.culprits]
-            first = first_failure(
-                decisive, self.now, keep_message=self.observed.settings.keep_messages,
-                workers=names, slots=self.job.spec.slots_per_worker,
-            )  # fmt: skip
+            keep = self.observed.settings.keep_messages
+            first = first_failure(decisive, self.now, keep_message=keep, workers=names)
         message = verdict.message if first is None else f"{verdict.message}; first failure: {tell(first)}"
-        says = {verdict.end: (True, verdict.reason, message), RUNNING: (False, verdict.end, "")}
+        says = {
+            verdict.end: (True, verdict.reason, message),
+            RUNNING: (False, verdict.end, ""),
+            RESTARTING: (False, verdict.end, ""),
+        }
         status = self._status(records or {}, says)
         status = msgspec.structs.replace(status, completion_time=self.now, first_failure=first)
         event = EmitEvent("Normal" if succeeded else "Warning", verdict.end, message)
@@ -261,13 +271,15 @@ class _Pass:
     def _after_the_end(self) -> Plan:
         replicas = self._replicas()
         actions = clean_up(self.clean_policy, self.observed.pods, replicas)
+        if not any(isinstance(a, DeletePod) and a.name == replicas[0].name for a in actions):
+            actions += stop(replicas[0])
         ttl, ended = self.policy.ttl_seconds_after_finished, self.status.completion_time
         wake_at = None
         if ttl is not None and ended is not None:
             wake_at = ended + timedelta(seconds=ttl)
             if self.now >= wake_at:
                 return Plan((*actions, DeleteJob(self.job.metadata.uid)), self.status)
-        records = {(replica.type, replica.index): seen(replica) for replica in replicas}
+        records = {(replica.type, replica.index): last_seen(replica) for replica in replicas}
         return Plan(tuple(actions), self._status(records, {}), wake_at)
 
     # ---- names

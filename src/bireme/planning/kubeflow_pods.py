@@ -16,6 +16,9 @@ from bireme.planning.scripts import script
 FILES: Final = "/etc/mpi"
 KUBECTL_FOLDER: Final = "/opt/bireme"
 IDLE: Final = ["sleep", "infinity"]
+NOBODY: Final = 65532
+"""The user of the controller's image."""
+_SMALL: Final = {"cpu": "50m", "memory": "64Mi"}
 
 
 def config_name(job: MPIJob) -> str:
@@ -136,7 +139,8 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
 
 
 def _launcher_env(job: MPIJob, agent: str | None) -> list[Manifest]:
-    command, hostfile = agent or f"{FILES}/kubexec", f"{FILES}/hostfile"
+    # Through sh: Open MPI 4.1 hands the agent to its daemons, where the file is not.
+    command, hostfile = agent or f"/bin/sh {FILES}/kubexec", f"{FILES}/hostfile"
     variables = {
         "OMPI_MCA_plm_rsh_agent": command,
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
@@ -162,12 +166,15 @@ def _delivery(observed: Observed) -> Manifest:
         "name": "bireme-deliver",
         "image": observed.settings.controller_image,
         "command": ["/bin/sh", f"{FILES}/deliver", KUBECTL_FOLDER],
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+        "resources": {"requests": dict(_SMALL), "limits": dict(_SMALL)},
         "volumeMounts": [
             {"name": "bireme-config", "mountPath": FILES, "readOnly": True},
             {"name": "bireme-kubectl", "mountPath": KUBECTL_FOLDER},
         ],
         "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},

@@ -5,7 +5,7 @@ created together. If one pod of the crew is lost, the whole crew starts again.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
@@ -26,8 +26,15 @@ from bireme.planning.actions import Action, CreatePod, DeletePod, Manifest
 from bireme.planning.cause import first_failure
 from bireme.planning.crew import Advance
 from bireme.planning.observed import BatchJob, Observed
-from bireme.planning.pods import PodBuilder, complete_spec, in_debug, main_container_name, resumed
-from bireme.planning.replicas import Mode, Replica, is_final, pod_mode, seen, step
+from bireme.planning.pods import (
+    PodBuilder,
+    complete_spec,
+    idle_others,
+    in_debug,
+    main_container_name,
+    resumed,
+)
+from bireme.planning.replicas import Mode, Replica, gone, is_final, pod_mode, seen, step
 from bireme.planning.rules import Verdict
 from bireme.planning.site import Site, build_worker_spec, without_init
 from bireme.planning.timing import earliest
@@ -36,6 +43,7 @@ LAUNCHER_SUCCEEDED: Final = "LauncherSucceeded"
 LAUNCHER_FAILED: Final = "LauncherFailed"
 WORKER_FAILED: Final = "WorkerFailed"
 LAUNCHER_WORDS: Final = (LAUNCHER_TYPE, "master")
+SETTLE: Final = timedelta(seconds=2)
 
 Records = dict[tuple[str, int], ReplicaStatus]
 
@@ -75,7 +83,14 @@ class LaunchCrew:
     ) -> FirstFailure | None:
         names = [replica.name for replica in replicas if replica.type == WORKER_TYPE]
         decisive = [replica for replica in replicas if replica.name in verdict.culprits]
-        return first_failure(decisive, now, keep_message=keep_message, workers=names, slots=self._slots)
+        return first_failure(
+            decisive, now, keep_message=keep_message, workers=names, worker_of=self.worker_of
+        )
+
+    def worker_of(self, rank: int) -> int | None:
+        """The index of the worker that a rank runs on, None where that is not known."""
+        del rank
+        return None
 
     def advance(self, observed: Observed, replicas: Sequence[Replica], mode: Mode, now: datetime) -> Advance:
         create = self._creator(observed, mode)
@@ -85,15 +100,13 @@ class LaunchCrew:
         lost = _lost(replicas)
         verdict, judged = _judge(replicas, records, now)
         if verdict is not None and (verdict.end == "Succeeded" or not lost):
-            return Advance(judged, verdict=verdict)
+            return _settled(verdict, judged, records, now)
         if lost:
             return _start_again(replicas, records, lost, disrupted=True)
         if flipped := _made_in_another_mode(replicas, mode):
             return _start_again(replicas, records, flipped, disrupted=False)
-        if any(record.replacing for record in records.values()):
-            if any(replica.pod is not None for replica in replicas):
-                return Advance(records, _deletes(replicas), restarting=True)
-            records = {member: _cleared(record) for member, record in records.items()}
+        if any(replica.record.replacing and replica.pod is not None for replica in replicas):
+            return Advance(records, _deletes(replicas), restarting=True)
         return self._create_missing(replicas, records, create, now)
 
     def _create_missing(
@@ -104,6 +117,7 @@ class LaunchCrew:
         now: datetime,
     ) -> Advance:
         missing = [replica for replica in replicas if replica.pod is None]
+        records = {**records, **{(r.type, r.index): gone(r.record) for r in missing}}
         status = self._job.status or JobStatus()
         ready = backoff.ready_at(status.disrupted_at, status.disruptions)
         if missing and ready is not None and now < ready:
@@ -143,7 +157,8 @@ class LaunchCrew:
                 if resume.type == WORKER_TYPE:
                     built = build_worker_spec(site, without_init(spec, skip=resume.skip_init_container), main)
                     return resumed(built, resume.command, resume.args, main, skip_init=False)
-        return build_worker_spec(site, spec, main)
+        built = build_worker_spec(site, spec, main)
+        return idle_others(built, main) if mode == "debug" else built
 
 
 def launcher_debug(mode: RunMode | None) -> ReplicaDebugSet:
@@ -190,9 +205,23 @@ def _judge(replicas: Sequence[Replica], records: Records, now: datetime) -> tupl
     workers = [
         replica
         for member, replica in ended.items()
-        if replica.type == WORKER_TYPE and (limit is None or (finished[member].finished_at or now) < limit)
+        if replica.type == WORKER_TYPE and (limit is None or (finished[member].finished_at or now) <= limit)
     ]
-    return _verdict(launcher, workers), {**records, **finished}
+    verdict = _verdict(launcher, workers)
+    if verdict is not None:
+        verdict = msgspec.structs.replace(verdict, time=limit)
+    return verdict, {**records, **finished}
+
+
+def _settled(verdict: Verdict, judged: Records, records: Records, now: datetime) -> Advance:
+    """The verdict, once it can't be overtaken.
+
+    A launcher fails when one of its workers is evicted, and is often seen first: its failure is held for a
+    moment, in which the eviction may still show.
+    """
+    if verdict.reason != LAUNCHER_FAILED or verdict.time is None or now >= verdict.time + SETTLE:
+        return Advance(judged, verdict=verdict)
+    return Advance(records, wake_at=verdict.time + SETTLE)
 
 
 def _finished(record: ReplicaStatus, replica: Replica, now: datetime) -> ReplicaStatus:
@@ -240,12 +269,7 @@ def _start_again(replicas: Sequence[Replica], records: Records, why: str, *, dis
 
 
 def _replaced(record: ReplicaStatus) -> ReplicaStatus:
-    fresh = msgspec.structs.replace(record, started=False, finished_at=None)
-    return msgspec.structs.replace(fresh, replacing=record.uid) if record.uid else fresh
-
-
-def _cleared(record: ReplicaStatus) -> ReplicaStatus:
-    return msgspec.structs.replace(record, uid="", replacing="", phase="Creating", containers=())
+    return msgspec.structs.replace(record, waiting=True, finished_at=None, replacing=bool(record.uid))
 
 
 def _deletes(replicas: Sequence[Replica]) -> tuple[Action, ...]:

@@ -22,7 +22,7 @@ from bireme.planning.crew import Advance, Crew
 from bireme.planning.ending import after_the_end, end, refuse, replica_failure
 from bireme.planning.gang import create_pod_group
 from bireme.planning.observed import BatchJob, Observed, Plan
-from bireme.planning.pause import RESUMED, is_paused, pause, resume
+from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
 from bireme.planning.replicas import Mode, Replica, has_run
 from bireme.planning.view import View
 from bireme.planning.words import some
@@ -38,14 +38,23 @@ def plan_batch(job: BatchJob, observed: Observed, crew: Crew, now: datetime) -> 
     if observed.invalid:
         return refuse(view)
     if is_paused(view):
-        return pause(view)
+        return _end_before_pause(view) or pause(view)
     if taken := find_conflicts(view):
         return report_conflicts(view, taken)
     return _live(view)
 
 
+def _end_before_pause(view: View) -> Plan | None:
+    """A job that has ended before it was paused has ended."""
+    if was_paused(view) or not view.observed.pods:
+        return None
+    replicas = view.replicas(view.records())
+    advance = view.crew.advance(view.observed, replicas, _mode(view, {}), view.now)
+    return end(view, replicas, advance, advance.verdict) if advance.verdict is not None else None
+
+
 def _live(view: View) -> Plan:
-    resuming = view.status.phase == "Paused"
+    resuming = was_paused(view)
     records, says = resume(view) if resuming else (view.records(), {})
     replicas = view.replicas(records)
     advance = view.crew.advance(view.observed, replicas, _mode(view, says), view.now)
@@ -58,11 +67,13 @@ def _live(view: View) -> Plan:
     ]
     complete = not missing and not any(isinstance(action, CreatePod) for action in advance.actions)
     phase = _phase(view.status, advance, resuming=resuming)
-    status = view.next_status(advance.records, phase, {**says, **_says(phase, advance, complete=complete)})
+    says |= _says(phase, advance, view.observed.troubles, complete=complete)
+    status = view.next_status(advance.records, phase, says)
     if advance.disrupted:
         status = _count_disruption(status, view.now)
     actions: list[Action] = [*missing, *stale_children(wanted, view.observed.children)]
     actions += [*_surplus(view, replicas), *advance.actions, *_events(view.status, status, advance)]
+    actions += [EmitEvent("Warning", reason, message) for reason, message in view.observed.troubles]
     return Plan(tuple(actions), status, advance.wake_at)
 
 
@@ -82,7 +93,8 @@ def _mode(view: View, says: dict[str, Say]) -> Mode:
 
 def _phase(status: JobStatus, advance: Advance, *, resuming: bool) -> JobPhase:
     if advance.restarting:
-        return "Pending"
+        resumes = (resuming or status.phase == "Resuming") and not advance.disrupted
+        return "Resuming" if resumes else "Pending"
     records = advance.records.values()
     if records and all(record.phase == "Unknown" for record in records):
         return "Unknown"
@@ -93,7 +105,9 @@ def _phase(status: JobStatus, advance: Advance, *, resuming: bool) -> JobPhase:
     return "Resuming" if resuming else status.phase or "Pending"
 
 
-def _says(phase: JobPhase, advance: Advance, *, complete: bool) -> dict[str, Say]:
+def _says(
+    phase: JobPhase, advance: Advance, troubles: Sequence[tuple[str, str]], *, complete: bool
+) -> dict[str, Say]:
     records = advance.records.values()
     running = Say(False, "WaitingForReplicas", _waiting(records))
     if phase == "Running":
@@ -108,6 +122,9 @@ def _says(phase: JobPhase, advance: Advance, *, complete: bool) -> dict[str, Say
     }
     if complete:
         says[c.INITIALIZED] = Say(True, "ChildrenCreated", "all children have been created")
+    elif troubles:
+        reason, message = troubles[0]
+        says[c.INITIALIZED] = Say(False, reason, message)
     return says
 
 

@@ -3,13 +3,13 @@
 from typing import Any, Final
 
 from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
-from bireme.api.mpirun import normalize, slots_per_worker
+from bireme.api.mpirun import normalize, slots_per_worker, worker_of
 from bireme.planning.actions import Manifest
 from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
 from bireme.planning.observed import Observed
 from bireme.planning.pods import in_debug
 from bireme.planning.replicas import Mode
-from bireme.planning.site import Site, build_children, build_hostfile, small_resources, without_init
+from bireme.planning.site import Site, build_children, build_hostfile, literal, small_resources, without_init
 from bireme.planning.ssh import LAUNCHER_KEYS
 
 _FROM_POD: Final = (
@@ -40,6 +40,9 @@ class MPICrew(LaunchCrew):
         ssh = self._mpi.spec.ssh
         return Site(self._mpi, observed, folder=ssh.ssh_auth_mount_path, sshd=ssh.sshd_path)
 
+    def worker_of(self, rank: int) -> int | None:
+        return worker_of(self._mpi.spec.worker.extra_mpi_args, rank, self._workers, self._slots)
+
     def children(self, observed: Observed) -> list[Manifest]:
         files = {"hostfile": build_hostfile(self._mpi, self._workers, self._slots)}
         return build_children(self.site(observed), observed, files, ["launch"])
@@ -53,6 +56,7 @@ class MPICrew(LaunchCrew):
         if resume is not None:
             skip = resume.skip_init_container
             arguments = [*resume.command, *resume.args] if resume.command else [*arguments, *resume.args]
+        arguments = literal(arguments)
         debug = launcher_debug(self._mpi.spec.run_mode)
         if mode == "debug":
             skip = debug.skip_init_container
@@ -79,17 +83,35 @@ class MPICrew(LaunchCrew):
             "args": arguments,
             "env": [*(main.get("env") or ()), *site.env()],
             "resources": small_resources(main.get("resources") or {}),
-            "volumeMounts": [*mounts, *site.mounts(server=False)],
+            "volumeMounts": [*mounts, *site.mounts(main, server=False)],
         }
         result: Manifest = {key: spec[key] for key in _FROM_POD if key in spec}
         node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
         if node_affinity:
             result["affinity"] = {"nodeAffinity": node_affinity}
         volumes = [volume for volume in spec.get("volumes") or () if volume["name"] not in lacking]
-        result["initContainers"] = [*site.init_containers(container), *(spec.get("initContainers") or ())]
+        inits = [_light(init, lacking) for init in spec.get("initContainers") or () if not _is_sidecar(init)]
+        result["initContainers"] = [*site.init_containers(container), *inits]
         result["containers"] = [container]
-        result["volumes"] = [*volumes, *site.volumes(LAUNCHER_KEYS, server=False)]
+        result["volumes"] = [*volumes, *site.volumes(LAUNCHER_KEYS, main, server=False)]
         return result
+
+
+def _is_sidecar(container: Manifest) -> bool:
+    return container.get("restartPolicy") == "Always"
+
+
+def _light(container: Manifest, lacking: set[str]) -> Manifest:
+    """An init container that asks for nothing that a launcher does without."""
+    resources = container.get("resources") or {}
+    kept = {
+        group: {name: amount for name, amount in resources[group].items() if name in ("cpu", "memory")}
+        for group in ("requests", "limits")
+        if resources.get(group)
+    }
+    mounts = [mount for mount in container.get("volumeMounts") or () if mount["name"] not in lacking]
+    result = {key: value for key, value in container.items() if key not in ("resources", "volumeMounts")}
+    return {**result, **({"resources": kept} if kept else {}), **({"volumeMounts": mounts} if mounts else {})}
 
 
 def _is_hugepages(volume: Manifest) -> bool:

@@ -75,7 +75,7 @@ class Observed(msgspec.Struct, frozen=True):
     """A job and its children, by owner UID; nothing of anybody else's but names in the way.
 
     `invalid` are the errors that admission finds in the job. `taken` are (kind, name) of children that
-    belong to somebody else.
+    belong to somebody else. `troubles` are (reason, message) of actions that could not be done just now.
     """
 
     job: Job
@@ -85,6 +85,7 @@ class Observed(msgspec.Struct, frozen=True):
     invalid: tuple[str, ...] = ()
     taken: tuple[tuple[str, str], ...] = ()
     settings: Settings = Settings()
+    troubles: tuple[tuple[str, str], ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True):

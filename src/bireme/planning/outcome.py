@@ -67,8 +67,33 @@ def outcome(pod: Pod, main: str) -> Outcome | None:
     if pod.status.phase == "Succeeded":
         return Outcome("succeeded", exit_code=0)
     if pod.status.phase == "Failed":
-        return Outcome("failed", reason=pod.status.reason or "Failed", message=pod.status.message)
+        return _before_main(pod)
     return None
+
+
+def _before_main(pod: Pod) -> Outcome:
+    """The pod failed and its main container never ran: an init container may tell why."""
+    for status in pod.status.init_container_statuses:
+        ended = status.state.terminated
+        if ended is not None and ended.exit_code != 0:
+            return Outcome(
+                "failed",
+                exit_code=ended.exit_code,
+                signal=ended.signal,
+                reason=ended.reason,
+                message=ended.message,
+                container=status.name,
+                finished_at=ended.finished_at,
+            )
+    return Outcome("failed", reason=pod.status.reason or "Failed", message=pod.status.message)
+
+
+def main_has_run(pod: Pod, main: str) -> bool:
+    """Whether the main container runs, or has run."""
+    for status in pod.status.container_statuses:
+        if status.name == main or not main:
+            return status.state.running is not None or status.state.terminated is not None
+    return False
 
 
 def _from_state(pod: Pod, main: str, state: TerminatedState) -> Outcome:

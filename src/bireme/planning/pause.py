@@ -6,7 +6,7 @@ import msgspec
 
 from bireme.api.core import Pod
 from bireme.api.generic import GenericJob
-from bireme.api.job import ReplicaStatus
+from bireme.api.job import ReplicaStatus, condition
 from bireme.api.names import launcher_name
 from bireme.planning import conditions as c
 from bireme.planning.actions import Action, DeletePod, EmitEvent
@@ -24,6 +24,12 @@ NEVER_STARTED: Final = "NeverStarted"
 def is_paused(view: View) -> bool:
     """Whether the job shall stand still; pause wins over debug."""
     return view.run_mode.pause is not None and view.run_mode.pause.on
+
+
+def was_paused(view: View) -> bool:
+    """Whether the job stood still until now, by the condition: a phase can be overwritten in between."""
+    before = condition(view.status, c.PAUSED)
+    return before is not None and before.status == "True"
 
 
 def pause(view: View) -> Plan:
@@ -65,7 +71,7 @@ def _suspended(record: ReplicaStatus, *, gone: bool) -> ReplicaStatus:
     if not gone:
         return record
     return msgspec.structs.replace(
-        record, uid="", phase="Deleted", containers=(), replacing="", finished_at=None
+        record, uid="", phase="Deleted", containers=(), replacing=False, finished_at=None
     )
 
 
@@ -75,14 +81,18 @@ def resume(view: View) -> tuple[dict[str, ReplicaStatus], dict[str, Say]]:
     Pods that are still on their way out no longer count. A job that had started uses its resumeSpecs
     from now on: the reason of the condition remembers it.
     """
-    leaving = {pod.metadata.name: pod.metadata.uid for pod in view.observed.pods}
+    # Once stopped, no pod was left: what is there now is of our making, and its record was lost.
+    stopped = (paused := condition(view.status, c.PAUSED)) is not None and paused.reason == STOPPED
+    pods = () if stopped else view.observed.pods
+    leaving = {pod.metadata.name: pod.metadata.uid for pod in pods}
     records = {
         name: ReplicaStatus(
             name=name,
             phase="Creating",
+            waiting=True,
             restarts=record.restarts,
             uid=leaving.get(name, ""),
-            replacing=leaving.get(name, ""),
+            replacing=name in leaving,
         )
         for name, record in view.records().items()
     }

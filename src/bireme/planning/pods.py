@@ -86,6 +86,15 @@ def in_debug(spec: Manifest, command: Sequence[str], *, skip_init: bool) -> Mani
     return result
 
 
+def idle_others(spec: Manifest, main: str) -> Manifest:
+    """The spec with every container but the main one idling: workers in debug mode still take logins."""
+    containers = [
+        container if container.get("name") == main else _idle(container, list(DEBUG_COMMAND))
+        for container in spec.get("containers") or ()
+    ]
+    return {**spec, "containers": containers}
+
+
 def _idle(container: Mapping[str, Any], command: list[str]) -> Manifest:
     kept = {key: value for key, value in container.items() if key not in ("args", *_PROBES)}
     return {**kept, "command": command}

@@ -13,9 +13,9 @@ import msgspec
 from bireme.api.core import Pod
 from bireme.api.job import ReplicaStatus
 from bireme.planning import backoff
-from bireme.planning.actions import Action, CreatePod, DeletePod, StopPod
+from bireme.planning.actions import STOP_DEADLINE_SECONDS, Action, CreatePod, DeletePod, StopPod
 from bireme.planning.identity import MODE_ANNOTATION
-from bireme.planning.outcome import Outcome, container_statuses, is_disrupted, outcome, phase_of
+from bireme.planning.outcome import Outcome, container_statuses, main_has_run, outcome, phase_of
 
 Mode = Literal["run", "resume", "debug"]
 FINISHED = ("Succeeded", "Failed")
@@ -30,6 +30,7 @@ class Replica(msgspec.Struct, frozen=True):
     record: ReplicaStatus
     pod: Pod | None
     ended: Outcome | None
+    main: str = ""
 
     @property
     def is_final(self) -> bool:
@@ -54,25 +55,24 @@ def observe(
     type_: str, index: int, name: str, record: ReplicaStatus | None, pod: Pod | None, main: str
 ) -> Replica:
     """Bring record and pod together; a pod with another UID starts a new page in the record."""
-    record = record or ReplicaStatus(name=name, phase="Creating")
+    record = record or ReplicaStatus(name=name, phase="Creating", waiting=True)
     if pod is None:
-        return Replica(type_, index, name, record, None, None)
+        return Replica(type_, index, name, record, None, None, main)
     if record.uid != pod.metadata.uid:
         record = msgspec.structs.replace(
-            record, uid=pod.metadata.uid, phase="Creating", finished_at=None, containers=(),
-            replacing=record.replacing if record.replacing == pod.metadata.uid else "",
-        )  # fmt: skip
-    return Replica(type_, index, name, record, pod, outcome(pod, main))
+            record, uid=pod.metadata.uid, phase="Creating", finished_at=None, containers=(), replacing=False
+        )
+    return Replica(type_, index, name, record, pod, outcome(pod, main), main)
 
 
 def is_final(record: ReplicaStatus) -> bool:
     """Whether the record says that the replica ended, and that nobody replaces it."""
-    return record.phase in FINISHED and record.finished_at is not None and record.replacing != record.uid
+    return record.phase in FINISHED and record.finished_at is not None and not record.replacing
 
 
 def has_run(record: ReplicaStatus) -> bool:
     """Whether the replica has run since the job started, or was resumed."""
-    return record.started
+    return not record.waiting
 
 
 def pod_mode(pod: Pod) -> str:
@@ -85,14 +85,14 @@ def step(
 ) -> Step:
     """Decide for a replica that stands on its own. Call it for live jobs only."""
     if replica.pod is None:
-        return _without_pod(replica, now, create)
+        return _without_pod(replica, now, mode, create)
     record = seen(replica)
-    if record.replacing == record.uid:
+    if record.replacing:
         return _leaving(replica, record, now, mode)
     if pod_mode(replica.pod) != mode:
         return _replace(replica, record, why=f"made in mode {pod_mode(replica.pod)}, wanted {mode}")
     if is_final(replica.record):
-        return Step(record, stop_the_rest(replica, record))
+        return Step(record, stop_the_rest(replica))
     if replica.ended is None:
         return Step(record)
     if replica.ended.end == "disrupted" or mode == "debug":
@@ -106,24 +106,29 @@ def seen(replica: Replica) -> ReplicaStatus:
     if pod is None or is_final(record):
         return record
     phase, containers = phase_of(pod, replica.ended), container_statuses(pod)
-    leaves = record.replacing == record.uid
-    started = record.started or (phase in ("Running", *FINISHED) and not leaves and not is_disrupted(pod))
-    if (phase, containers, started) == (record.phase, record.containers, record.started):
+    waiting = record.waiting and (record.replacing or not main_has_run(pod, replica.main))
+    if (phase, containers, waiting) == (record.phase, record.containers, record.waiting):
         return record
-    return msgspec.structs.replace(record, phase=phase, containers=containers, started=started)
+    return msgspec.structs.replace(record, phase=phase, containers=containers, waiting=waiting)
 
 
-def _without_pod(replica: Replica, now: datetime, create: Callable[[Replica], CreatePod]) -> Step:
+def _without_pod(replica: Replica, now: datetime, mode: Mode, create: Callable[[Replica], CreatePod]) -> Step:
     record = replica.record
-    if is_final(record):
+    if is_final(record) and mode != "debug":
         return Step(record)
-    if record.uid and record.replacing != record.uid:
+    if record.uid and not record.replacing and not is_final(record):
         return _vanished(record, now)
-    record = msgspec.structs.replace(record, uid="", replacing="", phase="Creating", containers=())
+    # The UID stays on record until another takes its place: a cache that is behind must not charge twice.
+    record = gone(record)
     ready = ready_at(record)
     if ready is not None and now < ready:
         return Step(record, wake_at=ready)
     return Step(record, (create(replica),))
+
+
+def gone(record: ReplicaStatus) -> ReplicaStatus:
+    """The record of a replica whose pod is no longer there, and not missed."""
+    return msgspec.structs.replace(record, replacing=bool(record.uid), phase="Creating", containers=())
 
 
 def ready_at(record: ReplicaStatus) -> datetime | None:
@@ -138,7 +143,7 @@ def ready_at(record: ReplicaStatus) -> datetime | None:
 def _vanished(record: ReplicaStatus, now: datetime) -> Step:
     """The pod is gone and nobody here asked for it."""
     lost = msgspec.structs.replace(
-        record, uid="", replacing="", phase="Creating", containers=(), disrupted_at=now,
+        gone(record), finished_at=None, disrupted_at=now,
         disruptions=backoff.count_disruption(record.disruptions, record.disrupted_at, now),
     )  # fmt: skip
     return Step(lost, wake_at=ready_at(lost), event="was deleted by somebody else")
@@ -157,7 +162,7 @@ def _leaving(replica: Replica, record: ReplicaStatus, now: datetime, mode: Mode)
 
 def _replace(replica: Replica, record: ReplicaStatus, *, why: str) -> Step:
     """Take the pod away without a charge; its replacement comes once it is gone."""
-    record = msgspec.structs.replace(record, replacing=record.uid, finished_at=None)
+    record = msgspec.structs.replace(record, replacing=True, finished_at=None)
     assert replica.pod is not None
     if replica.pod.metadata.deletion_timestamp is not None:
         return Step(record)
@@ -180,16 +185,28 @@ def _ended(
 ) -> Step:
     record = msgspec.structs.replace(record, finished_at=ended.finished_at or now)
     if not ended.final and restarts(ended, record):
-        charged = msgspec.structs.replace(record, restarts=record.restarts + 1, replacing=record.uid)
+        charged = msgspec.structs.replace(record, restarts=record.restarts + 1, replacing=True)
         event = f"ended with exit code {ended.exit_code} and is started again (restart {charged.restarts})"
-        return Step(charged, stop_the_rest(replica, record), ready_at(charged), event)
-    return Step(record, stop_the_rest(replica, record))
+        return Step(charged, stop_the_rest(replica), ready_at(charged), event)
+    return Step(record, stop_the_rest(replica))
 
 
-def stop_the_rest(replica: Replica, record: ReplicaStatus) -> tuple[Action, ...]:
+def stop_the_rest(replica: Replica) -> tuple[Action, ...]:
     """Other containers that still run are stopped with the main one; the pod and its logs stay."""
     pod = replica.pod
     if pod is None or pod.metadata.deletion_timestamp is not None or pod.status.phase in FINISHED:
         return ()
     still = any(status.state.running is not None for status in pod.status.container_statuses)
-    return (StopPod(replica.name, record.uid),) if still else ()
+    return stop(replica) if still else ()
+
+
+def stop(replica: Replica) -> tuple[Action, ...]:
+    """End what runs in a pod and keep it; one that no node has yet has nothing to keep."""
+    pod = replica.pod
+    if pod is None or pod.metadata.deletion_timestamp is not None or pod.status.phase in FINISHED:
+        return ()
+    if not pod.spec.node_name:
+        return (DeletePod(replica.name, pod.metadata.uid, "the job has ended"),)
+    if pod.spec.active_deadline_seconds == STOP_DEADLINE_SECONDS:
+        return ()
+    return (StopPod(replica.name, pod.metadata.uid),)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bireme.api.names import WORKER_TYPE, pod_name, workers_service_name
+from bireme.api.quantity import parse_quantity
 from bireme.planning.actions import Manifest
 from bireme.planning.identity import child_metadata
 from bireme.planning.observed import BatchJob, Observed, Profile
@@ -12,6 +13,8 @@ from bireme.planning.services import build_workers_service
 from bireme.planning.ssh import WORKER_KEYS, build_secret, build_ssh_config, build_sshd_config, secret_name
 
 _ETC: Final = "/bireme-etc"
+SSH_FOLDER: Final = "/bireme-ssh"
+"""Where the ssh files are: a folder of our own, as a user other than root can't enter /root."""
 _READ_ALL: Final = 0o444
 _RUN_ALL: Final = 0o555
 _SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
@@ -43,9 +46,10 @@ class Site:
                 _variable("BIREME_DIR", self.profile.files),
                 _variable("BIREME_AGENT", self.profile.agent),
             ]
-        return [_variable("BIREME_SSH_DIR", self.folder), _variable("BIREME_SSHD", self.sshd)]
+        return [_variable("BIREME_SSH_DIR", SSH_FOLDER), _variable("BIREME_SSHD", self.sshd)]
 
-    def volumes(self, keys: Sequence[str], *, server: bool) -> list[Manifest]:
+    def volumes(self, keys: Sequence[str], container: Manifest, *, server: bool) -> list[Manifest]:
+        """The volumes behind `mounts`."""
         config = {"name": config_name(self.job), "defaultMode": _RUN_ALL}
         volumes: list[Manifest] = [{"name": "bireme-config", "configMap": config}]
         if self.uses_ssh:
@@ -58,19 +62,27 @@ class Site:
             ]
             if server:
                 volumes.append({"name": "bireme-run", "emptyDir": {}})
+        if _needs_tmp(container):
+            volumes.append({"name": "bireme-tmp", "emptyDir": {}})
         return volumes
 
-    def mounts(self, *, server: bool) -> list[Manifest]:
+    def mounts(self, container: Manifest, *, server: bool) -> list[Manifest]:
+        """Our own mounts, beside those that the container has."""
+        taken = {mount["mountPath"].rstrip("/") for mount in container.get("volumeMounts") or ()}
         mounts: list[Manifest] = [self._config_mount()]
         if self.uses_ssh:
             mounts += [
                 {"name": "bireme-keys", "mountPath": self.profile.keys, "readOnly": True},
-                {"name": "bireme-ssh", "mountPath": self.folder},
+                {"name": "bireme-ssh", "mountPath": SSH_FOLDER},
                 {"name": "bireme-etc", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
                 {"name": "bireme-etc", "mountPath": "/etc/group", "subPath": "group", "readOnly": True},
             ]
+            if self.folder.rstrip("/") not in taken:
+                mounts.append({"name": "bireme-ssh", "mountPath": self.folder})
             if server:
                 mounts.append({"name": "bireme-run", "mountPath": "/run/sshd"})
+        if _needs_tmp(container) and "/tmp" not in taken:  # noqa: S108
+            mounts.append({"name": "bireme-tmp", "mountPath": "/tmp"})  # noqa: S108
         return mounts
 
     def init_containers(self, container: Manifest) -> list[Manifest]:
@@ -85,7 +97,8 @@ class Site:
                 "name": "bireme-passwd",
                 **kept,
                 "command": self.sh("passwd", _ETC),
-                "resources": {"requests": dict(_SMALL)},
+                # Equal, so that a worker with equal requests and limits keeps its quality of service.
+                "resources": {"requests": dict(_SMALL), "limits": dict(_SMALL)},
                 "volumeMounts": [self._config_mount(), {"name": "bireme-etc", "mountPath": _ETC}],
                 "terminationMessagePolicy": "FallbackToLogsOnError",
             }
@@ -128,8 +141,8 @@ def build_children(
     data = {**files, **{name: script(name) for name in scripts}}
     if site.uses_ssh:
         port = observed.settings.ssh_port
-        data["sshd_config"] = build_sshd_config(site.folder, site.profile.files, port)
-        data["ssh_config"] = build_ssh_config(job.metadata.uid, site.folder, port)
+        data["sshd_config"] = build_sshd_config(SSH_FOLDER, site.profile.files, port)
+        data["ssh_config"] = build_ssh_config(job.metadata.uid, SSH_FOLDER, port)
         data |= {name: script(name) for name in ("passwd", "worker", "session")}
     config: Manifest = {
         "apiVersion": "v1",
@@ -144,7 +157,9 @@ def build_children(
 def build_worker_spec(site: Site, spec: Manifest, main: str) -> Manifest:
     """A worker's spec: its main container waits for logins instead of running its own command."""
     containers = [
-        _serving(site, container) if container["name"] == main else container
+        _serving(site, container, on_host=bool(spec.get("hostNetwork")))
+        if container["name"] == main
+        else container
         for container in spec["containers"]
     ]
     container = next(container for container in spec["containers"] if container["name"] == main)
@@ -152,27 +167,52 @@ def build_worker_spec(site: Site, spec: Manifest, main: str) -> Manifest:
         **spec,
         "initContainers": [*site.init_containers(container), *(spec.get("initContainers") or ())],
         "containers": containers,
-        "volumes": [*(spec.get("volumes") or ()), *site.volumes(WORKER_KEYS, server=True)],
+        "volumes": [*(spec.get("volumes") or ()), *site.volumes(WORKER_KEYS, container, server=True)],
     }
 
 
-def _serving(site: Site, container: Manifest) -> Manifest:
+def _serving(site: Site, container: Manifest, *, on_host: bool) -> Manifest:
     replaced = ("command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
     kept = {key: value for key, value in container.items() if key not in replaced}
+    if on_host and site.uses_ssh:
+        # So that the scheduler puts no two workers on one node: only one sshd can listen there.
+        port = site.settings.ssh_port
+        own = {"name": "bireme-ssh", "containerPort": port, "hostPort": port}
+        kept["ports"] = [*(container.get("ports") or ()), own]
     return {
         **kept,
         "command": site.sh("worker") if site.uses_ssh else list(IDLE),
         "env": [*(container.get("env") or ()), *site.env()],
-        "volumeMounts": [*(container.get("volumeMounts") or ()), *site.mounts(server=True)],
+        "volumeMounts": [*(container.get("volumeMounts") or ()), *site.mounts(container, server=True)],
     }
 
 
 def small_resources(resources: dict[str, Any]) -> Manifest:
     """What a launcher asks for: little CPU and memory, and the worker's limits of these two."""
     limits = {name: amount for name, amount in (resources.get("limits") or {}).items() if name in _SMALL}
-    return {"requests": dict(_SMALL), **({"limits": limits} if limits else {})}
+    requests = {name: _smaller(amount, limits.get(name)) for name, amount in _SMALL.items()}
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _smaller(amount: str, limit: Any) -> Any:
+    if limit is None or parse_quantity(amount).nanos <= parse_quantity(limit).nanos:
+        return amount
+    return limit
+
+
+def _needs_tmp(container: Manifest) -> bool:
+    """Open MPI keeps its session in /tmp, which a read-only root does not let it."""
+    return bool((container.get("securityContext") or {}).get("readOnlyRootFilesystem"))
 
 
 def without_init(spec: Manifest, *, skip: bool) -> Manifest:
     """The spec without the user's init containers, if they are to be skipped."""
     return {key: value for key, value in spec.items() if key != "initContainers"} if skip else spec
+
+
+def literal(words: Sequence[str]) -> list[str]:
+    """Arguments as a container must be given them, so that they arrive as they are.
+
+    Kubernetes expands `$(NAME)` in arguments, and reads `$$` as one `$`.
+    """
+    return [word.replace("$", "$$") if "$(" in word or "$$" in word else word for word in words]

@@ -16,6 +16,7 @@ from bireme.api.core import ContainerState, Pod, PodContainerStatus, PodStatus, 
 from bireme.api.meta import Condition, ObjectMeta
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import (
+    STOP_DEADLINE_SECONDS,
     Action,
     Create,
     CreatePod,
@@ -223,4 +224,6 @@ class ModelCluster:
             else status
             for status in pod.status.container_statuses
         )
+        spec = msgspec.structs.replace(pod.spec, active_deadline_seconds=STOP_DEADLINE_SECONDS)
+        self.pods[name] = msgspec.structs.replace(pod, spec=spec)
         self._set(name, "Failed", statuses, reason="DeadlineExceeded", node=pod.spec.node_name)

@@ -108,7 +108,8 @@ def test_templates_commands_and_counts_change_only_while_stopped(
     for status in (None, STOPPING):
         (message,) = refused({**job, "status": status}, changed(job, path, value))
         assert "can't change after creation" in message
-    assert refused({**job, "status": STOPPED}, changed(job, path, value)) == []
+    paused = changed(job, "spec.runMode.pause.enabled", True)
+    assert refused({**paused, "status": STOPPED}, changed(paused, path, value)) == []
 
 
 @pytest.mark.parametrize(("job", "path", "value", "where"), NEVER)
@@ -122,6 +123,11 @@ def test_a_job_can_not_be_moved_into_a_queue() -> None:
     new = changed(GENERIC, "spec.scheduler.t9kScheduler", {"queue": "a", "priority": 3})
     where = ["spec.scheduler.t9kScheduler.queue", "spec.scheduler.t9kScheduler.priority"]
     assert refused(GENERIC, new) == [f"{path}: can't change after creation" for path in where]
+
+
+def test_a_job_that_is_about_to_go_on_may_no_longer_be_changed() -> None:
+    going_on = {**changed(MPI, "spec.runMode.pause.enabled", False), "status": STOPPED}
+    assert refused(going_on, changed(going_on, "spec.worker.replicas", 3)) != []
 
 
 def test_a_hint_says_how_to_change_a_template() -> None:

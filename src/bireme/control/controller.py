@@ -1,0 +1,404 @@
+"""The controller: watch, decide, act, converge.
+
+One pass over one job: read the caches, plan, do the actions, write the status if it differs. It keeps
+nothing that a new process could not find out again.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from bireme.api.colossalai import ColossalAIJob
+from bireme.api.core import ConfigMap, Pod, Service
+from bireme.api.kinds import JOB_KINDS, POD_GROUP, Kind
+from bireme.api.meta import ObjectMeta
+from bireme.api.mpi import MPIJob
+from bireme.control.events import EventRecorder
+from bireme.control.executor import Done, Executor, NotLeadingError
+from bireme.control.expectations import Expectations, Written, metadata_of, version_number
+from bireme.control.jobs import JobKey, JobObject, UnreadableJobError, Verdicts, decode_job
+from bireme.control.keys import generate_keys
+from bireme.control.metrics import Metrics
+from bireme.control.queue import WorkQueue
+from bireme.kube.cache import Cache
+from bireme.kube.client import Client
+from bireme.kube.errors import Conflict, KubeError, NotFound
+from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, resource_of
+from bireme.planning import Observed, Plan, Settings, plan
+from bireme.planning.actions import EmitEvent
+from bireme.planning.identity import MANAGED_BY
+from bireme.planning.observed import Child, Job, Keys
+
+log = logging.getLogger("bireme.controller")
+
+WORKERS = 32
+PAUSE = 4.0
+"""How many times the length of its last pass a job rests before changes of its children are looked at."""
+LONGEST_PAUSE_SECONDS = 1.0
+SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+# Kinds of children that are not watched: to watch Secrets would mean to read everybody's.
+UNWATCHED = ("Secret", "ServiceAccount", "Role", "RoleBinding")
+
+
+class Clock(Protocol):
+    """The time of day."""
+
+    def now(self) -> datetime: ...
+
+
+class WallClock:
+    """The machine's clock, in whole seconds: that is what Kubernetes' times are made of."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - the one place that asks
+
+
+class ChildObject(msgspec.Struct, frozen=True, gc=False):
+    """A child of which only the metadata matters."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Controller:
+    """Runs the jobs of a cluster, or of one namespace."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings | None = None,
+        *,
+        kinds: Sequence[Kind] = JOB_KINDS,
+        namespace: str | None = None,
+        clock: Clock | None = None,
+        make_keys: Callable[[], Keys] = generate_keys,
+        may_write: Callable[[], bool] = lambda: True,
+        with_pod_groups: bool = True,
+        workers: int = WORKERS,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._client = client
+        self._settings = settings or Settings()
+        self._kinds = {kind.crd_name: kind for kind in kinds}
+        self._clock = clock or WallClock()
+        self._make_keys = make_keys
+        self._may_write = may_write
+        self._workers = workers
+        self.queue: WorkQueue[JobKey] = WorkQueue()
+        self._expectations = Expectations()
+        self._executor = Executor(client, self._expectations, may_write=may_write)
+        self._events = EventRecorder(client)
+        self._verdicts = Verdicts()
+        self._ensured: dict[str, set[tuple[str, str]]] = {}
+        self._taken: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._running_since: set[str] = set()
+        self._pass_seconds: dict[JobKey, float] = {}
+        self.metrics = metrics or Metrics()
+        self._make_caches(client, namespace, with_pod_groups=with_pod_groups)
+        self._watch_metrics()
+
+    def _make_caches(self, client: Client, namespace: str | None, *, with_pod_groups: bool) -> None:
+        self._jobs: dict[str, Cache[JobObject]] = {
+            name: Cache(
+                client,
+                resource_of(kind),
+                JobObject,
+                namespace=namespace,
+                on_change=lambda old, new, name=name: self._job_changed(name, old, new),  # type: ignore[misc]
+            )
+            for name, kind in self._kinds.items()
+        }
+        changed = self._child_changed
+        self._pods: Cache[Pod] = Cache(
+            client, PODS, Pod, namespace=namespace, label_selector=SELECTOR, on_change=changed
+        )
+        self._children: dict[str, Cache[Any]] = {
+            "Service": Cache(
+                client, SERVICES, Service, namespace=namespace, label_selector=SELECTOR, on_change=changed
+            ),
+            "ConfigMap": Cache(
+                client,
+                CONFIG_MAPS,
+                ConfigMap,
+                namespace=namespace,
+                label_selector=SELECTOR,
+                on_change=changed,
+            ),
+        }
+        if with_pod_groups:
+            self._children["PodGroup"] = Cache(
+                client,
+                resource_of(POD_GROUP),
+                ChildObject,
+                namespace=namespace,
+                label_selector=SELECTOR,
+                on_change=changed,
+            )
+
+    def _watch_metrics(self) -> None:
+        self.metrics.watch_queue("jobs", self.queue.statistics)
+        self.metrics.watch_jobs(self.job_phases)
+
+    # ---- running
+
+    async def run(self) -> None:
+        """Work until cancelled. Caches first: no job is looked at before all of them are in step."""
+        caches = self._caches()
+        async with asyncio.TaskGroup() as tasks:
+            for cache in caches:
+                tasks.create_task(cache.run())
+            await asyncio.gather(*(cache.wait_synced() for cache in caches))
+            log.info("caches are in step", extra={"jobs": sum(map(len, self._jobs.values()))})
+            for _ in range(self._workers):
+                tasks.create_task(self._work())
+
+    def is_ready(self) -> bool:
+        """Whether every cache is in step with the API server."""
+        return all(cache.is_synced for cache in self._caches())
+
+    def _caches(self) -> list[Cache[Any]]:
+        return [*self._jobs.values(), self._pods, *self._children.values()]
+
+    def statistics(self) -> dict[str, Any]:
+        """Figures for people and tests."""
+        return {
+            "queue": self.queue.statistics(),
+            "jobs": sum(map(len, self._jobs.values())),
+            "pods": len(self._pods),
+            "expecting": len(self._expectations),
+            "lostEvents": self._events.failures,
+        }
+
+    def job_phases(self) -> Counter[tuple[str, str]]:
+        """How many jobs of each kind are in each phase."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for name, cache in self._jobs.items():
+            for obj in cache.all():
+                counts[name, _phase_word(obj)] += 1
+        return counts
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            try:
+                await self._pass(key)
+            finally:
+                self.queue.done(key)
+
+    async def _pass(self, key: JobKey) -> None:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        result = "success"
+        try:
+            if await self.reconcile(key):
+                self.queue.forget(key)
+            else:
+                result = "requeue"
+        except NotLeadingError:
+            result = "not-leading"
+        except (KubeError, TimeoutError) as error:
+            result = "error"
+            seconds = self.queue.retry(key)
+            log.warning("pass failed: %s", error, extra={**_words(key), "retryInSeconds": seconds})
+        except Exception:
+            # A bug in one job's plan must not stop the others.
+            result = "error"
+            seconds = self.queue.retry(key)
+            log.exception("pass failed", extra={**_words(key), "retryInSeconds": seconds})
+        self._pass_seconds[key] = loop.time() - start
+        self.metrics.reconciles.labels(key.kind, result).inc()
+        self.metrics.reconcile_seconds.labels(key.kind).observe(loop.time() - start)
+
+    # ---- one pass
+
+    async def reconcile(self, key: JobKey) -> bool:
+        """Look at a job once; False if something went wrong that time may heal."""
+        obj = self._jobs[key.kind].get(key.namespace, key.name)
+        if obj is None or not self._may_write():
+            return True
+        uid = obj.metadata.uid
+        if not self._expectations.are_met(uid, self._look):
+            # The cache that is behind calls us again when it has caught up.
+            return True
+        try:
+            job = decode_job(self._kinds[key.kind], obj)
+            invalid = self._verdicts.errors(obj)
+        except UnreadableJobError as error:
+            log.warning("unreadable job: %s", error, extra=_words(key))
+            return True
+        observed = self._observe(job, invalid)
+        now = self._clock.now()
+        made = plan(observed, now)
+        return await self._make_so(key, job, observed, made, now)
+
+    def _observe(self, job: Job, invalid: tuple[str, ...]) -> Observed:
+        uid, namespace = job.metadata.uid, job.metadata.namespace
+        pods = sorted(self._pods.by_owner(uid), key=lambda pod: pod.metadata.name)
+        children = [
+            Child(kind, child.metadata, getattr(child, "data", None))
+            for kind, cache in self._children.items()
+            for child in sorted(cache.by_owner(uid), key=lambda child: str(child.metadata.name))
+        ]
+        children += [
+            Child(kind, ObjectMeta(name=name, namespace=namespace))
+            for kind, name in sorted(self._ensured.get(uid, ()))
+            if kind in UNWATCHED
+        ]
+        return Observed(
+            job,
+            tuple(pods),
+            tuple(children),
+            self._keys(job),
+            invalid,
+            self._taken.get(uid, ()),
+            self._settings,
+        )
+
+    def _keys(self, job: Job) -> Keys:
+        """Fresh keys for a job whose Secret we have not seen; a Secret that is there wins over them."""
+        ensured = self._ensured.get(job.metadata.uid, ())
+        needed = isinstance(job, MPIJob | ColossalAIJob) and all(kind != "Secret" for kind, _ in ensured)
+        return self._make_keys() if needed else Keys()
+
+    async def _make_so(self, key: JobKey, job: Job, observed: Observed, made: Plan, now: datetime) -> bool:
+        uid = job.metadata.uid
+        self._taken.pop(uid, None)
+        if made.record_first:
+            recorded = await self._write_status(key, job, made)
+            if recorded is None:
+                return True
+            job = recorded
+        done = await self._executor.apply(job, made.actions)
+        self._ensured.setdefault(uid, set()).update(done.created)
+        if done.troubles or done.taken:
+            made = self._plan_with_trouble(uid, observed, done, made, now)
+        if not made.record_first:
+            job = await self._write_status(key, job, made) or job
+        for event in made.actions:
+            if isinstance(event, EmitEvent):
+                await self._events.record(job, event, now)
+        if done.troubles:
+            self.queue.retry(key)
+            return False
+        if made.wake_at is not None:
+            self.queue.add_after(key, (made.wake_at - self._clock.now()).total_seconds())
+        self._count_start(key, job, made)
+        return True
+
+    def _plan_with_trouble(self, uid: str, observed: Observed, done: Done, made: Plan, now: datetime) -> Plan:
+        """The same pass, told what could not be done: its status says so."""
+        self._taken[uid] = done.taken
+        troubles = tuple((trouble.reason, trouble.message) for trouble in done.troubles[:1])
+        again = plan(
+            msgspec.structs.replace(observed, taken=(*observed.taken, *done.taken), troubles=troubles), now
+        )
+        return msgspec.structs.replace(again, record_first=made.record_first)
+
+    async def _write_status(self, key: JobKey, job: Job, made: Plan) -> Job | None:
+        """Write the status if it differs; None if the job has changed meanwhile: then it comes again."""
+        if made.status == job.status:
+            return job
+        if not self._may_write():
+            raise NotLeadingError
+        kind = self._kinds[key.kind]
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {
+                "name": job.metadata.name,
+                "namespace": job.metadata.namespace,
+                "uid": job.metadata.uid,
+                "resourceVersion": job.metadata.resource_version,
+            },
+            "spec": {},
+            "status": msgspec.to_builtins(made.status),
+        }
+        try:
+            reply = await self._client.replace(
+                resource_of(kind), job.metadata.namespace, job.metadata.name, body, subresource="status"
+            )
+        except (Conflict, NotFound):
+            self.queue.add(key)
+            return None
+        seen = metadata_of(reply)
+        version = version_number(seen.resource_version)
+        written = Written(key.kind, seen.namespace, seen.name, seen.uid, version)
+        self._expectations.add(job.metadata.uid, written)
+        return msgspec.structs.replace(job, metadata=seen, status=made.status)
+
+    def _count_start(self, key: JobKey, job: Job, made: Plan) -> None:
+        start = made.status.start_time
+        created = job.metadata.creation_timestamp
+        if start is None or created is None or job.metadata.uid in self._running_since:
+            return
+        self._running_since.add(job.metadata.uid)
+        self.metrics.start_seconds.labels(key.kind).observe(max(0.0, (start - created).total_seconds()))
+
+    # ---- what has changed
+
+    def _look(self, kind: str, namespace: str, name: str) -> tuple[ObjectMeta | None, int]:
+        cache: Cache[Any] | None = self._jobs.get(kind) or self._children.get(kind)
+        if kind == "Pod":
+            cache = self._pods
+        if cache is None:
+            # Nobody watches these; that they were written is all there is to know.
+            return None, 1 << 62
+        found = cache.get(namespace, name)
+        return (found.metadata if found is not None else None), version_number(cache.resource_version)
+
+    def _job_changed(self, kind: str, old: JobObject | None, new: JobObject | None) -> None:
+        obj = new or old
+        assert obj is not None
+        self.queue.add(JobKey(kind, obj.metadata.namespace, obj.metadata.name))
+        if new is None:
+            uid = obj.metadata.uid
+            self._expectations.forget(uid)
+            self._verdicts.forget(uid)
+            self._ensured.pop(uid, None)
+            self._taken.pop(uid, None)
+            self._running_since.discard(uid)
+            self._pass_seconds.pop(JobKey(kind, obj.metadata.namespace, obj.metadata.name), None)
+
+    def _child_changed(self, old: Any, new: Any) -> None:
+        child = new if new is not None else old
+        for owner in child.metadata.owner_references:
+            if owner.controller:
+                key = self._key_of(owner.api_version, owner.kind, child.metadata.namespace, owner.name)
+                if key is not None:
+                    # Children of a large job change by the hundred: one pass then speaks for many of them.
+                    self.queue.add_after(
+                        key, min(LONGEST_PAUSE_SECONDS, PAUSE * self._pass_seconds.get(key, 0))
+                    )
+
+    def _key_of(self, api_version: str, kind: str, namespace: str, name: str) -> JobKey | None:
+        for crd, known in self._kinds.items():
+            if known.kind == kind and known.api_version == api_version:
+                return JobKey(crd, namespace, name)
+        return None
+
+
+def _phase_word(obj: JobObject) -> str:
+    status = msgspec.json.decode(obj.status, type=_OnlyPhase | None)
+    if status is None:
+        return "Pending"
+    if status.phase:
+        return status.phase
+    true = [condition.type for condition in status.conditions if condition.status == "True"]
+    return true[-1] if true else "Pending"
+
+
+class _OnlyCondition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _OnlyPhase(msgspec.Struct):
+    phase: str = ""
+    conditions: list[_OnlyCondition] = []
+
+
+def _words(key: JobKey) -> dict[str, str]:
+    return {"kind": key.kind, "namespace": key.namespace, "job": key.name}

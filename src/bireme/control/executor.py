@@ -1,0 +1,205 @@
+"""Makes a plan so: the only place that writes to a job's children."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from bireme.api.meta import ObjectMeta
+from bireme.control.expectations import Expectations, Written, metadata_of, version_number
+from bireme.kube.client import Client
+from bireme.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
+from bireme.kube.resources import CONFIG_MAPS, PODS, Resource, resource_for
+from bireme.planning.actions import (
+    Action,
+    Create,
+    CreatePod,
+    DeleteJob,
+    DeleteObject,
+    DeletePod,
+    StopPod,
+    UpdateConfigMap,
+)
+from bireme.planning.observed import Job
+
+WIDEST_BATCH = 128
+"""The most calls of one job in flight at once, reached by doubling."""
+
+
+class NotLeadingError(Exception):
+    """The lease is lost, or may be: nothing may be written any more."""
+
+
+class Trouble(NamedTuple):
+    """Why an action could not be done, in words for a condition and an Event."""
+
+    reason: str
+    message: str
+
+
+class Done(NamedTuple):
+    """What became of a plan's actions."""
+
+    troubles: tuple[Trouble, ...] = ()
+    taken: tuple[tuple[str, str], ...] = ()
+    created: tuple[tuple[str, str], ...] = ()
+
+
+class Executor:
+    """Applies actions: in parallel where order does not matter, one first, then two, four, …
+
+    A failed action needs no rollback, as the next pass sees what is missing. After a failure nothing of
+    the same stage is begun, so that a quota which is full costs a few calls and not a thousand.
+    """
+
+    def __init__(self, client: Client, expectations: Expectations, *, may_write: Callable[[], bool]) -> None:
+        self._client = client
+        self._expectations = expectations
+        self._may_write = may_write
+
+    async def apply(self, job: Job, actions: Sequence[Action]) -> Done:
+        """Do what the plan asks for, events excepted, children before pods."""
+        done = Done()
+        for stage in _stages(actions):
+            done = _joined(done, await self._stage(job, stage))
+            if done.troubles or done.taken:
+                break
+        return done
+
+    async def _stage(self, job: Job, actions: Sequence[Action]) -> Done:
+        done, start, width = Done(), 0, 1
+        while start < len(actions):
+            batch = actions[start : start + width]
+            results = await asyncio.gather(*(self._one(job, action) for action in batch))
+            for result in results:
+                done = _joined(done, result)
+            if done.troubles or done.taken:
+                return done
+            start, width = start + len(batch), min(width * 2, WIDEST_BATCH)
+        return done
+
+    async def _one(self, job: Job, action: Action) -> Done:
+        if not self._may_write():
+            raise NotLeadingError
+        try:
+            return await self._do(job, action)
+        except ApiError as error:
+            return Done(troubles=(_trouble(action, error),))
+        except KubeError as error:
+            return Done(troubles=(Trouble("ApiUnavailable", f"{_what(action)}: {error}"),))
+
+    async def _do(self, job: Job, action: Action) -> Done:
+        match action:
+            case Create(manifest):
+                return await self._create(job, manifest)
+            case DeletePod(name, uid):
+                await self._delete(job, PODS, name, uid)
+            case DeleteObject(kind, name, uid):
+                await self._delete(job, resource_for(kind), name, uid)
+            case StopPod(name, uid):
+                await self._stop(job, name, uid)
+            case UpdateConfigMap(name, data):
+                await self._update(job, name, data)
+            case DeleteJob(uid):
+                await self._delete_job(job, uid)
+        return Done()
+
+    async def _create(self, job: Job, manifest: dict[str, Any]) -> Done:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        resource = resource_for(kind)
+        try:
+            reply = await self._client.create(resource, job.metadata.namespace, manifest)
+        except AlreadyExists:
+            return await self._existing(job, resource, kind, name)
+        self._expect(job, kind, metadata_of(reply))
+        return Done(created=((kind, name),))
+
+    async def _existing(self, job: Job, resource: Resource, kind: str, name: str) -> Done:
+        """That the object is there is success if it is ours: then a cache, or a reply, was lost."""
+        try:
+            found = metadata_of(await self._client.get(resource, job.metadata.namespace, name))
+        except NotFound:
+            return Done()
+        if not any(owner.uid == job.metadata.uid and owner.controller for owner in found.owner_references):
+            return Done(taken=((kind, name),))
+        self._expect(job, kind, found)
+        return Done(created=((kind, name),))
+
+    async def _delete(self, job: Job, resource: Resource, name: str, uid: str) -> None:
+        there = await self._client.delete(resource, job.metadata.namespace, name, uid=uid)
+        if there:
+            written = Written(resource.kind, job.metadata.namespace, name, uid, 0, deleted=True)
+            self._expectations.add(job.metadata.uid, written)
+
+    async def _stop(self, job: Job, name: str, uid: str) -> None:
+        """The kubelet ends what still runs, and keeps the pod: its deadline has passed."""
+        body = {"metadata": {"uid": uid}, "spec": {"activeDeadlineSeconds": 1}}
+        try:
+            reply = await self._client.patch(PODS, job.metadata.namespace, name, body)
+        except NotFound:
+            return
+        self._expect(job, "Pod", metadata_of(reply))
+
+    async def _update(self, job: Job, name: str, data: dict[str, str]) -> None:
+        # A merge would keep keys that are no longer there.
+        body = [{"op": "replace", "path": "/data", "value": data}]
+        reply = await self._client.patch(CONFIG_MAPS, job.metadata.namespace, name, body, kind="json")
+        self._expect(job, "ConfigMap", metadata_of(reply))
+
+    async def _delete_job(self, job: Job, uid: str) -> None:
+        resource = resource_for(job.kind, job.api_version)
+        await self._client.delete(
+            resource, job.metadata.namespace, job.metadata.name, uid=uid, propagation="Background"
+        )
+
+    def _expect(self, job: Job, kind: str, seen: ObjectMeta) -> None:
+        written = Written(kind, seen.namespace, seen.name, seen.uid, version_number(seen.resource_version))
+        self._expectations.add(job.metadata.uid, written)
+
+
+def _stages(actions: Sequence[Action]) -> list[list[Action]]:
+    """Children, then what goes, then pods, then the rest; within a stage order does not matter."""
+    children: list[Action] = []
+    leaving: list[Action] = []
+    pods: list[Action] = []
+    rest: list[Action] = []
+    for action in actions:
+        match action:
+            case CreatePod():
+                pods.append(action)
+            case Create() | UpdateConfigMap():
+                children.append(action)
+            case DeletePod() | StopPod():
+                leaving.append(action)
+            case DeleteObject() | DeleteJob():
+                rest.append(action)
+    return [stage for stage in (children, leaving, pods, rest) if stage]
+
+
+def _joined(one: Done, other: Done) -> Done:
+    return Done(one.troubles + other.troubles, one.taken + other.taken, one.created + other.created)
+
+
+def _trouble(action: Action, error: ApiError) -> Trouble:
+    what = _what(action)
+    if isinstance(error, Forbidden) and "exceeded quota" in error.message:
+        return Trouble("QuotaExceeded", f"{what}: {error.message}")
+    if isinstance(error, Forbidden):
+        return Trouble("Forbidden", f"{what}: {error.message}")
+    if isinstance(error, Invalid):
+        return Trouble("Refused", f"{what}: {error.message}")
+    reason = "Refused" if "admission webhook" in error.message else error.reason or "ApiError"
+    return Trouble(reason, f"{what}: {error.message}")
+
+
+def _what(action: Action) -> str:
+    match action:
+        case Create():
+            return f"can't create {action.kind} {action.name}"
+        case DeletePod(name) | StopPod(name):
+            return f"can't stop Pod {name}"
+        case DeleteObject(kind, name):
+            return f"can't delete {kind} {name}"
+        case UpdateConfigMap(name):
+            return f"can't update ConfigMap {name}"
+        case _:
+            return "can't delete the job"

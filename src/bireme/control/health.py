@@ -1,0 +1,39 @@
+"""Health, readiness and metrics over HTTP."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from bireme.control.metrics import Metrics
+
+METRICS_TYPE = "text/plain; version=0.0.4"
+
+
+def build_app(metrics: Metrics, is_ready: Callable[[], bool]) -> web.Application:
+    """`/healthz` says that the process answers, `/readyz` that it is in step, `/metrics` what it counted."""
+
+    async def healthz(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_request: web.Request) -> web.Response:
+        ready = is_ready()
+        return web.Response(
+            text="ok\n" if ready else "caches are not in step yet\n", status=200 if ready else 503
+        )
+
+    async def show_metrics(_request: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": METRICS_TYPE})
+
+    app = web.Application()
+    app.add_routes(
+        [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show_metrics)]
+    )
+    return app
+
+
+async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
+    """Serve until the returned runner is cleaned up."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    return runner

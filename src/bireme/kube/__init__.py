@@ -1,0 +1,1 @@
+"""The only Kubernetes client: configuration, transport, typed calls, watch caches, leader election."""

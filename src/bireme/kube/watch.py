@@ -1,0 +1,83 @@
+"""The stream of a watch: chunks to lines, lines to events."""
+
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from bireme.kube.codec import OnMalformed, decoder, report
+from bireme.kube.errors import DecodeError, error_from
+
+T = TypeVar("T")
+
+
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """Something has happened to an object.
+
+    `object` is as it is now; of a DELETED one as it last was; of a BOOKMARK only the resource version counts.
+    """
+
+    # ERROR never leaves this module.
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: T
+
+
+class LineBuffer:
+    """Cuts a stream of chunks into lines; what has no end yet waits."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are whole now, without their ends."""
+        if b"\n" not in chunk:
+            self._parts.append(chunk)
+            return []
+        if self._parts:
+            chunk = b"".join((*self._parts, chunk))
+        *lines, rest = chunk.split(b"\n")
+        self._parts = [rest] if rest else []
+        return lines
+
+
+class _Envelope(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class EventDecoder(Generic[T]):
+    """Decodes the lines of one watch; every field of `kind` must have a default, as bookmarks are bare."""
+
+    def __init__(self, kind: type[T], on_malformed: OnMalformed | None = None) -> None:
+        self._decode = decoder(WatchEvent[kind]).decode  # type: ignore[valid-type]
+        self._on_malformed = on_malformed
+
+    def decode(self, line: bytes) -> WatchEvent[T] | None:
+        """The event; None for a line that holds none.
+
+        Raises the ApiError that the server reports in the stream, and DecodeError.
+        """
+        try:
+            event: WatchEvent[T] = self._decode(line)
+        except msgspec.ValidationError as error:
+            self._take_misfit(line, error)
+            return None
+        except msgspec.DecodeError as error:
+            if not line.strip():
+                return None
+            raise DecodeError(f"watch event: {error}") from error
+        if event.type == "ERROR":
+            self._raise_reported(line)
+        return event
+
+    def _take_misfit(self, line: bytes, error: msgspec.ValidationError) -> None:
+        try:
+            envelope = msgspec.json.decode(line, type=_Envelope)
+        except msgspec.ValidationError:
+            raise DecodeError(f"watch event: {error}") from error
+        if envelope.type == "ERROR":
+            self._raise_reported(line)
+        report(envelope.object, error, self._on_malformed)
+
+    def _raise_reported(self, line: bytes) -> None:
+        status = msgspec.json.decode(line, type=_Envelope).object
+        raise error_from(0, {}, bytes(status))

@@ -1,0 +1,1 @@
+"""Composition roots: the only code that knows which parts are put together."""

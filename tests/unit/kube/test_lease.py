@@ -1,0 +1,333 @@
+"""At most one leads at any time, by every clock; somebody leads soon after the last one is gone."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from bireme.kube.client import Client
+from bireme.kube.errors import TransportError
+from bireme.kube.lease import LeaderElection
+from bireme.kube.transport import Response
+from unit.kube.scripted import FakeClock, ScriptedTransport, running, settle, status
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class LeaseServer:
+    """The one lease there is, guarded by its version as a real API server does it."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.writes = 0
+
+    def handle(self, method: str, body: bytes | None) -> Response:
+        sent = json.loads(body) if body else None
+        if method == "GET" or (method == "PUT" and self.lease is None):
+            return self._answer(200, self.lease) if self.lease else self._answer(404, status(404))
+        if method == "POST" and self.lease is not None:
+            return self._answer(409, status(409, "AlreadyExists"))
+        assert sent is not None
+        if self.lease is not None and sent["metadata"]["resourceVersion"] != self.version:
+            return self._answer(409, status(409, "Conflict"))
+        self.writes += 1
+        self.lease = {**sent, "metadata": {**sent["metadata"], "resourceVersion": str(self.writes)}}
+        return self._answer(200, self.lease)
+
+    def _answer(self, code: int, body: Any) -> Response:
+        return Response(code, {}, json.dumps(body).encode())
+
+    @property
+    def version(self) -> str:
+        assert self.lease is not None
+        version: str = self.lease["metadata"]["resourceVersion"]
+        return version
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec: dict[str, Any] = self.lease["spec"]
+        return spec
+
+
+class Line(ScriptedTransport):
+    """One process's way to the server: it may be cut, silent, or lose answers."""
+
+    def __init__(self, server: LeaseServer) -> None:
+        super().__init__()
+        self._server = server
+        self.state = "up"
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        **_options: Any,
+    ) -> Response:
+        assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/default/leases")
+        if self.state == "down":
+            raise TransportError("connection refused", ambiguous=False)
+        if self.state == "silent":
+            await asyncio.Event().wait()
+        response = self._server.handle(method, body)
+        if self.state == "loses answers":
+            raise TransportError("reset by peer")
+        return response
+
+
+class Candidate:
+    def __init__(self, server: LeaseServer, clock: FakeClock, name: str, **options: Any) -> None:
+        start = clock.now()
+        self.line = Line(server)
+        self.told: list[str] = []
+        self.election = LeaderElection(
+            Client(self.line, clock=clock, random=lambda: 0.0),
+            "default",
+            "controller",
+            name,
+            utc=lambda: NOON + timedelta(seconds=clock.now() - start),
+            on_started_leading=lambda: self.told.append("started"),
+            on_stopped_leading=lambda: self.told.append("stopped"),
+            **options,
+        )
+
+    @property
+    def leads(self) -> bool:
+        return self.election.is_leader
+
+
+class Race:
+    """Two candidates, of whom `a` has come first and leads."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.server = LeaseServer()
+        self.a = Candidate(self.server, self.clock, "a")
+        self.b = Candidate(self.server, self.clock, "b")
+
+    @contextlib.asynccontextmanager
+    async def begun(self) -> AsyncIterator["Race"]:
+        async with running(self.a.election.run()), running(self.b.election.run()):
+            assert (self.a.leads, self.b.leads) == (True, False)
+            try:
+                yield self
+            finally:
+                self.a.line.state = "up"
+
+    async def advance_until_b_leads(self, most: float) -> float:
+        """The seconds that it took; `a` must never lead at the same time."""
+        for tenths in range(int(most * 10)):
+            assert not (self.a.leads and self.b.leads)
+            if self.b.leads:
+                return tenths / 10
+            await self.clock.advance(0.1)
+        raise AssertionError(f"b does not lead after {most} s")
+
+
+def test_the_first_takes_the_lease_and_renews_it() -> None:
+    async def main() -> None:
+        async with Race().begun() as race:
+            assert race.a.told == ["started"]
+            assert race.server.spec == {
+                "holderIdentity": "a",
+                "leaseDurationSeconds": 15,
+                "acquireTime": "2026-01-01T12:00:00.000000Z",
+                "renewTime": "2026-01-01T12:00:00.000000Z",
+                "leaseTransitions": 0,
+            }
+            writes = race.server.writes
+            for _ in range(60):
+                await race.clock.advance(1)
+                assert (race.a.leads, race.b.leads) == (True, False)
+            assert race.server.writes == writes + 30
+            assert race.a.told == ["started"]
+            assert race.b.told == []
+
+    asyncio.run(main())
+
+
+def test_a_clean_stop_hands_over_at_once() -> None:
+    async def main() -> None:
+        race = Race()
+        async with running(race.b.election.run()):
+            pass
+        async with running(race.a.election.run()):
+            assert race.a.leads
+        assert not race.a.leads
+        assert race.a.told == ["started", "stopped"]
+        assert "holderIdentity" not in race.server.spec
+        async with running(race.b.election.run()):
+            assert race.b.leads
+            assert race.server.spec["leaseTransitions"] == 2
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out() -> None:
+    async def main() -> None:
+        race = Race()
+        leading = asyncio.ensure_future(race.a.election.run())
+        await settle()
+        async with running(race.b.election.run()):
+            race.a.line.state = "down"
+            leading.cancel()
+            await race.clock.advance(2)
+            assert leading.done()
+            assert race.server.spec["holderIdentity"] == "a"
+            assert 13 <= await race.advance_until_b_leads(30) <= 15
+            assert race.server.spec["leaseTransitions"] == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("state", ["down", "silent"])
+def test_who_loses_contact_stops_leading_before_another_can_begin(state: str) -> None:
+    async def main() -> None:
+        async with Race().begun() as race:
+            race.a.line.state = state
+            await race.clock.advance(9.9)
+            assert race.a.leads
+            took = await race.advance_until_b_leads(30)
+            assert race.a.told == ["started", "stopped"]
+            assert 2 <= took <= 15
+            race.a.line.state = "up"
+            await race.clock.advance(30)
+            assert (race.a.leads, race.b.leads) == (False, True)
+
+    asyncio.run(main())
+
+
+def test_leading_ends_by_the_clock_though_nobody_looks() -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        election = Candidate(LeaseServer(), clock, "a").election
+        async with running(election.run()) as task:
+            assert election.is_leader
+            # The process hangs: nothing runs, but time goes on.
+            clock._now += 10.5
+            assert not election.is_leader
+            task.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_short_loss_of_contact_is_survived() -> None:
+    async def main() -> None:
+        async with Race().begun() as race:
+            race.a.line.state = "down"
+            await race.clock.advance(6)
+            race.a.line.state = "up"
+            await race.clock.advance(30)
+            assert (race.a.leads, race.b.leads) == (True, False)
+            assert race.a.told == ["started"]
+
+    asyncio.run(main())
+
+
+def test_a_lost_answer_to_the_first_write_is_found_out() -> None:
+    async def main() -> None:
+        race = Race()
+        race.a.line.state = "loses answers"
+        async with running(race.a.election.run()):
+            assert not race.a.leads
+            race.a.line.state = "up"
+            await race.clock.advance(5)
+            assert race.a.leads
+            assert race.server.spec["leaseTransitions"] == 0
+
+    asyncio.run(main())
+
+
+def test_a_write_by_somebody_else_that_leaves_the_holder_costs_nothing() -> None:
+    async def main() -> None:
+        async with Race().begun() as race:
+            assert race.server.lease is not None
+            race.server.lease["metadata"] |= {"resourceVersion": "edited", "labels": {"kept": "yes"}}
+            await race.clock.advance(5)
+            assert race.a.leads
+            assert race.a.told == ["started"]
+            assert race.server.lease["metadata"]["labels"] == {"kept": "yes"}
+
+    asyncio.run(main())
+
+
+def test_a_leader_whose_lease_was_given_to_another_stops() -> None:
+    async def main() -> None:
+        async with Race().begun() as race:
+            assert race.server.lease is not None
+            race.server.lease["metadata"]["resourceVersion"] = "edited"
+            race.server.spec["holderIdentity"] = "somebody"
+            await race.clock.advance(2.1)
+            assert not race.a.leads
+            assert race.a.told == ["started", "stopped"]
+
+    asyncio.run(main())
+
+
+def test_a_holder_s_clock_does_not_matter() -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        server = LeaseServer()
+        spec = {"holderIdentity": "x", "leaseDurationSeconds": 20, "renewTime": "1999-01-01T00:00:00.000000Z"}
+        server.lease = {"metadata": {"resourceVersion": "0"}, "spec": spec}
+        candidate = Candidate(server, clock, "a")
+        async with running(candidate.election.run()):
+            await clock.advance(19)
+            assert not candidate.leads
+            await clock.advance(3)
+            assert candidate.leads
+
+    asyncio.run(main())
+
+
+def test_waiting_for_the_lease_and_for_its_loss() -> None:
+    async def main() -> None:
+        race = Race()
+        await race.a.election.wait_until_lost()
+        async with race.begun():
+            await race.a.election.wait_until_leading()
+            lost = asyncio.ensure_future(race.a.election.wait_until_lost())
+            await race.clock.advance(5)
+            assert not lost.done()
+            race.a.line.state = "silent"
+            await race.clock.advance(11)
+            assert lost.done()
+
+    asyncio.run(main())
+
+
+def test_the_lease_is_kept_until_the_callback_has_stopped_the_work() -> None:
+    async def main() -> None:
+        clock, server = FakeClock(), LeaseServer()
+        seen: list[tuple[str | None, bool]] = []
+
+        async def stop() -> None:
+            await clock.sleep(1)
+            seen.append((server.spec.get("holderIdentity"), election.is_leader))
+
+        client = Client(Line(server), clock=clock, random=lambda: 0.0)
+        election = LeaderElection(client, "default", "controller", "a", on_stopped_leading=stop)
+        task = asyncio.ensure_future(election.run())
+        await settle()
+        task.cancel()
+        await clock.advance(2)
+        await asyncio.gather(task, return_exceptions=True)
+        assert seen == [("a", False)]
+        assert "holderIdentity" not in server.spec
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "times", [{"lease_seconds": 10}, {"renew_deadline": 2}, {"retry_period": 0}, {"renew_deadline": 15}]
+)
+def test_times_that_could_give_two_leaders_are_refused(times: dict[str, float]) -> None:
+    client = Client(ScriptedTransport())
+    with pytest.raises(ValueError, match="does not hold"):
+        LeaderElection(client, "default", "controller", "a", **times)  # type: ignore[arg-type]

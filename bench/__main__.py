@@ -2,12 +2,12 @@
 
 import sys
 
-from bench import cli_start, plan, validate
+from bench import cli_start, controller, plan, validate
 
 
 def main() -> int:
     """Print what was measured, also where we lose."""
-    results = [result for module in (cli_start, validate, plan) for result in module.measure()]
+    results = [result for module in (cli_start, validate, plan, controller) for result in module.measure()]
     for result in results:
         verdict = "kept" if result.kept else "MISSED"
         figure = f"{result.measured:.2f}" if result.measured < 100 else f"{result.measured:.0f}"

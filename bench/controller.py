@@ -5,12 +5,13 @@ nothing else. There are no nodes: nothing runs, and the time until all children 
 """
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,12 +124,7 @@ async def _ours(client: Any, plane: Any, namespace: str, shape: Shape) -> Run:
         before = _cpu_seconds(process.pid)
         start = time.perf_counter()
         await _post(client, namespace, [(resource, _job(f"ours-{i}", shape.pods)) for i in range(shape.jobs)])
-        wanted = shape.jobs * shape.pods
-        while True:
-            listing = await client.list(PODS, namespace, label_selector=SELECTOR, type=_Nothing)
-            if len(listing.items) >= wanted:
-                break
-            await asyncio.sleep(0.1)
+        await _wait_pods(client, PODS, namespace, shape.jobs * shape.pods, SELECTOR)
         seconds = time.perf_counter() - start
         await asyncio.sleep(2)
         cpu = (_cpu_seconds(process.pid) - before) * 1000 / shape.jobs
@@ -137,6 +133,69 @@ async def _ours(client: Any, plane: Any, namespace: str, shape: Shape) -> Run:
         process.terminate()
         process.wait(20)
         log.unlink()
+
+
+PEER_LIFTED = (
+    "--kube-api-qps=10000", "--kube-api-burst=10000", "--controller-queue-rate-limit=10000",
+    "--controller-queue-burst=10000", "--threadiness=32",
+)  # fmt: skip
+
+
+def _peer_job(name: str, pods: int) -> dict[str, Any]:
+    """The same shape in the API of mpi-operator."""
+    template = {"spec": {"containers": [{"name": "main", "image": "registry.example/x:1"}]}}
+    specs = {
+        "Launcher": {"replicas": 1, "template": template},
+        "Worker": {"replicas": pods - 1, "template": template},
+    }
+    spec = {"slotsPerWorker": 1, "runPolicy": {"cleanPodPolicy": "Running"}, "mpiReplicaSpecs": specs}
+    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": name}, "spec": spec}
+
+
+async def _peer(client: Any, plane: Any, namespace: str, shape: Shape, flags: tuple[str, ...]) -> Run:
+    """mpi-operator on the same API server; launcher pods come from the Jobs that it creates."""
+    from bench import peers
+    from bireme.kube.resources import PODS, Resource
+
+    resource = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
+    program = peers.build("mpi-operator", f"{peers.MPI_OPERATOR}/cmd/mpi-operator")
+    command = [str(program), f"--kubeConfig={plane.kubeconfig}", f"--namespace={namespace}", *flags]
+    process = subprocess.Popen(
+        [*command, f"--lock-namespace={namespace}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        await asyncio.sleep(8)
+        before = _cpu_seconds(process.pid)
+        start = time.perf_counter()
+        jobs = [_peer_job(f"peer-{index}", shape.pods) for index in range(shape.jobs)]
+        await _post(client, namespace, [(resource, job) for job in jobs])
+        await _wait_pods(client, PODS, namespace, shape.jobs * shape.pods, "")
+        seconds = time.perf_counter() - start
+        await asyncio.sleep(2)
+        cpu = (_cpu_seconds(process.pid) - before) * 1000 / shape.jobs
+        return Run(seconds, rss_mb=_rss_mb(process.pid), cpu_ms_per_job=cpu)
+    finally:
+        process.kill()
+        process.wait(20)
+
+
+async def _wait_pods(client: Any, resource: Any, namespace: str, wanted: int, selector: str) -> None:
+    while True:
+        listing = await client.list(resource, namespace, label_selector=selector, type=_only_metadata())
+        if len(listing.items) >= wanted:
+            return
+        await asyncio.sleep(0.1)
+
+
+@cache
+def _only_metadata() -> type[Any]:
+    from bireme.api.core import Slice
+    from bireme.api.meta import ObjectMeta
+
+    class OnlyMetadata(Slice, frozen=True):
+        metadata: ObjectMeta = ObjectMeta()
+
+    return OnlyMetadata
 
 
 def _wait_in_step(log: Path) -> None:
@@ -157,57 +216,84 @@ def _rss_mb(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-class _Nothing:
-    """Set below: a struct that decodes nothing but metadata."""
-
-
-async def _measure(plane: Any, shape: Shape, index: int) -> tuple[Run, Run]:
+async def _in_namespace(plane: Any, name: str, run: Callable[[Any, str], Awaitable[Run]]) -> Run:
+    """One run in a namespace of its own, which is gone before the next one starts."""
     from support.cluster_world import connect
 
-    async with connect(plane) as client:
-        for name in (f"bare-{index}", f"ours-{index}"):
-            plane.kubectl("create", "namespace", name)
-            plane.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-        bare = await _bare(client, f"bare-{index}", shape)
-        plane.kubectl("delete", "namespace", f"bare-{index}", "--wait=false")
-        ours = await _ours(client, plane, f"ours-{index}", shape)
-        plane.kubectl("delete", "namespace", f"ours-{index}", "--wait=false")
-    return bare, ours
+    plane.kubectl("create", "namespace", name)
+    plane.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    try:
+        async with connect(plane) as client:
+            return await run(client, name)
+    finally:
+        plane.kubectl("delete", "namespace", name, "--timeout=300s", timeout_seconds=320)
 
 
-def measure(shapes: tuple[Shape, ...] = (Shape(500, 9), Shape(1, 1000))) -> list[Result]:
-    """The controller's time as a multiple of the bare limit, shape by shape."""
-    from bireme.api.core import Slice
-    from bireme.api.meta import ObjectMeta
+def _result(name: str, ours: Run, other: Run, limit: float) -> Result:
+    note = (
+        f"{ours.seconds:.1f} s against {other.seconds:.1f} s; "
+        f"RSS {ours.rss_mb:.0f} against {other.rss_mb:.0f} MB, "
+        f"CPU per job {ours.cpu_ms_per_job:.0f} against {other.cpu_ms_per_job:.0f} ms"
+    )
+    return Result(name, ours.seconds / other.seconds, limit, "×", note)
+
+
+SHAPES = (Shape(500, 9), Shape(1, 1000))
+SMALL = Shape(20, 9)
+"""What the peer does at its default rate limits in about a minute."""
+
+
+def measure(shapes: tuple[Shape, ...] = SHAPES, *, with_peer: bool = True) -> list[Result]:
+    """The controller's time as a multiple of the bare limit and of mpi-operator's, shape by shape."""
     from support.control_plane import ControlPlane
 
-    class OnlyMetadata(Slice, frozen=True):
-        metadata: ObjectMeta = ObjectMeta()
-
-    globals()["_Nothing"] = OnlyMetadata
     plane = ControlPlane()
     plane.start()
-    results = []
     try:
-        for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
-            plane.kubectl("apply", "-f", str(crd))
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
-        for index, shape in enumerate(shapes):
-            bare, ours = asyncio.run(_measure(plane, shape, index))
-            note = (
-                f"{ours.seconds:.1f} s against {bare.seconds:.1f} s; "
-                f"RSS {ours.rss_mb:.0f} MB, {ours.cpu_ms_per_job:.1f} ms CPU per job"
-            )
-            results.append(
-                Result(
-                    f"controller ÷ bare limit, {shape.name}", ours.seconds / bare.seconds, LIMIT, "×", note
-                )
-            )
+        _install(plane, with_peer=with_peer)
+        return [
+            result
+            for index, shape in enumerate(shapes)
+            for result in _compare(plane, shape, index, with_peer)
+        ]
     finally:
         plane.stop()
+
+
+def _install(plane: Any, *, with_peer: bool) -> None:
+    """Our CRDs, but for the one that the peer brings itself."""
+    crds = [path for path in sorted((ROOT / "deploy/crds").glob("*.yaml")) if "kubeflow" not in path.name]
+    for crd in crds:
+        plane.kubectl("apply", "-f", str(crd))
+    if with_peer:
+        from bench import peers
+
+        folder = peers.module_folder("mpi-operator", peers.MPI_OPERATOR)
+        plane.kubectl("create", "-f", str(folder / "manifests/base/kubeflow.org_mpijobs.yaml"))
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+
+
+def _compare(plane: Any, shape: Shape, index: int, with_peer: bool) -> list[Result]:
+    def run(name: str, what: Callable[[Any, str], Awaitable[Run]]) -> Run:
+        return asyncio.run(_in_namespace(plane, f"{name}-{index}", what))
+
+    bare = run("bare", lambda client, name: _bare(client, name, shape))
+    ours = run("ours", lambda client, name: _ours(client, plane, name, shape))
+    results = [_result(f"controller ÷ bare limit, {shape.name}", ours, bare, LIMIT)]
+    if with_peer:
+        lifted = run("lifted", lambda client, name: _peer(client, plane, name, shape, PEER_LIFTED))
+        results.append(
+            _result(f"controller ÷ mpi-operator without rate limits, {shape.name}", ours, lifted, 1.0)
+        )
+    if with_peer and index == 0:
+        small = run("small", lambda client, name: _ours(client, plane, name, SMALL))
+        default = run("default", lambda client, name: _peer(client, plane, name, SMALL, ()))
+        results.append(
+            _result(f"controller ÷ mpi-operator at its defaults, {SMALL.name}", small, default, 1.0)
+        )
     return results
 
 
 if __name__ == "__main__":
-    for shape_result in measure():
-        print(json.dumps(shape_result._asdict()))
+    for row in measure():
+        print(f"{row.name}: {row.measured:.2f} {row.unit} (limit {row.limit:g}) {row.note}", flush=True)

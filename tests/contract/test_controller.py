@@ -1,19 +1,34 @@
 """The controller against a real API server and controller-manager: all four kinds, to every end."""
 
 import asyncio
+import json
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bireme.kube.resources import CONFIG_MAPS, PODS, ROLES, SECRETS, SERVICES
-from support.cluster_world import World, connect, controller_at_work, new_world
+from bireme.api.kinds import GENERIC_JOB
+from bireme.kube.errors import ApiError, NotFound
+from bireme.kube.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    ROLES,
+    SECRETS,
+    SERVICES,
+    Resource,
+    resource_of,
+)
+from support.cluster_world import World, connect, controller_at_work, new_world, until
 from support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.xdist_group("control_plane")
 
 ROOT = Path(__file__).parents[2]
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 BATCH = "batch.tensorstack.dev/v1beta1"
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "registry.example/x:1", "command": ["x"]}]}}
 
@@ -113,7 +128,7 @@ def test_generic_job_restarts_then_fails_and_names_who_failed_first(cluster: Con
             pods = await world.pods()
             return "job-worker-1" in pods and pods["job-worker-1"]["metadata"]["uid"] != uid
 
-        await _until(replaced)
+        await until(replaced)
         await world.run("job-worker-1")
         await world.finish("job-worker-1", 4, "the very end")
         done = await world.wait_phase(job, "Failed")
@@ -127,12 +142,6 @@ def test_generic_job_restarts_then_fails_and_names_who_failed_first(cluster: Con
         await world.wait_pods()
 
     play(cluster, "generic-fails", scene)
-
-
-async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
-    from support.cluster_world import until
-
-    await until(condition)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +187,7 @@ def test_pause_resume_and_debug(cluster: ControlPlane) -> None:
             modes = {pod["metadata"]["annotations"]["bireme.dev/mode"] for pod in found.values()}
             return set(found) == set(names) and modes == {"debug"}
 
-        await _until(debugging)
+        await until(debugging)
 
     play(cluster, "pause", scene)
 
@@ -207,7 +216,7 @@ def test_a_lost_worker_restarts_the_whole_crew(cluster: ControlPlane) -> None:
                 pods[name]["metadata"]["uid"] != before[name]["metadata"]["uid"] for name in names
             )
 
-        await _until(renewed)
+        await until(renewed)
         assert (await world.job(job))["status"]["disruptions"] == 1
 
     play(cluster, "lost-worker", scene)
@@ -250,21 +259,188 @@ def test_a_full_quota_is_said_and_survived(cluster: ControlPlane) -> None:
             "metadata": {"name": "no-pods"},
             "spec": {"hard": {"pods": "0"}},
         }
-        cluster.kubectl("-n", world.namespace, "apply", "-f", "-", input=__import__("json").dumps(quota))
-        await asyncio.sleep(0.5)
+        cluster.kubectl("-n", world.namespace, "apply", "-f", "-", input=json.dumps(quota))
+        await until(lambda: _quota_is_known(world))
         job = generic()
         await world.create(job)
 
-        def told(found: dict[str, Any]) -> bool:
-            conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions", ())}
-            return bool(conditions.get("Initialized", {}).get("reason") == "QuotaExceeded")
-
-        await world.wait_job(job, told, "Initialized: QuotaExceeded")
+        await world.wait_job(job, _initialized_reason("QuotaExceeded"), "Initialized: QuotaExceeded")
         assert await world.wait_event("QuotaExceeded")
         cluster.kubectl("-n", world.namespace, "delete", "resourcequota", "no-pods")
         await world.wait_pods("job-worker-0", "job-worker-1")
 
     play(cluster, "quota", scene)
+
+
+async def _quota_is_known(world: World) -> bool:
+    quota = await world.client.get(RESOURCE_QUOTAS, world.namespace, "no-pods")
+    return "hard" in (quota.get("status") or {})
+
+
+def _initialized_reason(reason: str) -> Callable[[dict[str, Any]], bool]:
+    def told(found: dict[str, Any]) -> bool:
+        conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions", ())}
+        return bool(conditions.get("Initialized", {}).get("reason") == reason)
+
+    return told
+
+
+def test_pods_that_a_policy_refuses_are_told_of_and_survived(cluster: ControlPlane) -> None:
+    async def scene(world: World) -> None:
+        policy = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "no-pods"},
+            "spec": {
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+                    "resourceRules": [
+                        {
+                            "apiGroups": [""],
+                            "apiVersions": ["v1"],
+                            "operations": ["CREATE"],
+                            "resources": ["pods"],
+                        }
+                    ],
+                },
+                "validations": [{"expression": "false", "message": "no pods today"}],
+            },
+        }
+        binding = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "no-pods"},
+            "spec": {"policyName": "no-pods", "validationActions": ["Deny"]},
+        }
+        for obj in (policy, binding):
+            cluster.kubectl("apply", "-f", "-", input=json.dumps(obj))
+        try:
+            await until(lambda: _is_refused(world))
+            job = generic()
+            await world.create(job)
+            found = await world.wait_job(
+                job, lambda found: "no pods today" in json.dumps(found), "the reason"
+            )
+            assert found["status"]["phase"] == "Pending"
+        finally:
+            cluster.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-pods")
+        await world.wait_pods("job-worker-0", "job-worker-1")
+
+    play(cluster, "refused", scene)
+
+
+async def _is_refused(world: World) -> bool:
+    """A policy takes effect a moment after it is there."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, **TEMPLATE}
+    try:
+        await world.client.create(PODS, world.namespace, pod, dry_run=True)
+    except ApiError:
+        return True
+    return False
+
+
+def test_missing_permissions_are_told_of_and_survived(cluster: ControlPlane) -> None:
+    """The controller may write statuses and Events, but for a while no pods."""
+    if cluster.is_existing_cluster:
+        pytest.skip("BIREME_TEST_KUBECONFIG: users are impersonated there")
+
+    def role(name: str, rules: list[dict[str, Any]]) -> None:
+        for kind, extra in (
+            ("ClusterRole", {"rules": rules}),
+            (
+                "ClusterRoleBinding",
+                {
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+                    "subjects": [
+                        {"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}
+                    ],
+                },
+            ),
+        ):
+            body = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": kind,
+                "metadata": {"name": name},
+                **extra,
+            }
+            cluster.kubectl("apply", "-f", "-", input=json.dumps(body))
+
+    read = ["get", "list", "watch"]
+    groups = ["batch.tensorstack.dev", "scheduler.tensorstack.dev", "kubeflow.org"]
+    role("limited-read", [
+        {"apiGroups": groups, "resources": ["*"], "verbs": [*read, "update"]},
+        {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": read},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+    ])  # fmt: skip
+
+    async def main() -> None:
+        kubeconfig = str(cluster.kubeconfig_for("limited", ()))
+        async with (
+            new_world(cluster, "no-rights") as world,
+            connect(cluster, kubeconfig) as limited,
+            controller_at_work(limited, "no-rights"),
+        ):
+            job = generic()
+            await world.create(job)
+            await world.wait_job(job, _initialized_reason("Forbidden"), "Initialized: Forbidden")
+            assert await world.wait_event("Forbidden")
+            role(
+                "limited-write",
+                [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete", "patch"]}],
+            )
+            await world.wait_pods("job-worker-0", "job-worker-1")
+
+    asyncio.run(main())
+
+
+def test_a_namespace_deleted_in_the_middle_takes_everything_along(cluster: ControlPlane) -> None:
+    async def scene(world: World) -> None:
+        await world.create(mpi())
+        await world.create(generic("other"))
+        await world.wait_pods(
+            "job-launcher", "job-worker-0", "job-worker-1", "other-worker-0", "other-worker-1"
+        )
+        await world.client.delete(NAMESPACES, None, world.namespace)
+
+        async def gone() -> bool:
+            try:
+                await world.client.get(NAMESPACES, None, world.namespace)
+            except NotFound:
+                return True
+            return False
+
+        await until(gone)
+
+    play(cluster, "deleted-namespace", scene)
+
+
+def test_idle_jobs_cost_no_writes(cluster: ControlPlane) -> None:
+    """Jobs that run cost nothing while nothing happens: no object of the namespace gets a new version."""
+    count, seconds = (200, 60) if os.environ.get("BIREME_LONG") else (10, 4)
+
+    async def scene(world: World) -> None:
+        for index in range(count):
+            await world.create(generic(f"idle-{index}", replicas=1))
+        await world.wait_pods(*(f"idle-{index}-worker-0" for index in range(count)))
+        await world.run()
+        for index in range(count):
+            await world.wait_phase(generic(f"idle-{index}"), "Running")
+        before = await _versions(world)
+        await asyncio.sleep(seconds)
+        assert await _versions(world) == before
+
+    play(cluster, "idle", scene)
+
+
+async def _versions(world: World) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for resource in (resource_of(GENERIC_JOB), PODS, SERVICES, CONFIG_MAPS, EVENTS):
+        listing = await world.client.list(resource, world.namespace, type=dict)
+        found |= {
+            f"{resource.plural}/{o['metadata']['name']}": o["metadata"]["resourceVersion"]
+            for o in listing.items
+        }
+    return found
 
 
 def test_a_name_that_is_taken_is_said_and_survived(cluster: ControlPlane) -> None:
@@ -274,11 +450,7 @@ def test_a_name_that_is_taken_is_said_and_survived(cluster: ControlPlane) -> Non
         job = generic()
         await world.create(job)
 
-        def told(found: dict[str, Any]) -> bool:
-            conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions", ())}
-            return bool(conditions.get("Initialized", {}).get("reason") == "NameConflict")
-
-        await world.wait_job(job, told, "Initialized: NameConflict")
+        await world.wait_job(job, _initialized_reason("NameConflict"), "Initialized: NameConflict")
 
     play(cluster, "taken", scene)
 

@@ -37,6 +37,7 @@ LAUNCHER_ALIASES: Final = {"master": LAUNCHER_TYPE}
 """`master` is the manual's word for what the pods call `launcher`."""
 _TEMPLATE: Path = ("spec", "worker", "template")
 _ARGUMENTS: Path = ("spec", "worker", "extraMPIArgs")
+_SHELL: Final = re.compile(r"[$`\"'\\\n]")
 _MCA_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SSHD_CAPABILITIES: Final = ("SETUID", "SETGID", "SYS_CHROOT")
 _REPLACED: Final = ("command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
@@ -121,7 +122,13 @@ def _check_capabilities(
 
 
 def _check_mca(mca: Mapping[str, str], out: Findings) -> None:
-    for key in mca:
+    for key, value in mca.items():
+        if _SHELL.search(value):
+            message = (
+                f"{describe(value)} can't be passed on: Open MPI 4.1 lets a shell on the workers read it"
+            )
+            hint = "leave out $, `, quotes, backslashes and line breaks"
+            out.error(("spec", "mca", key), "mca-value", message, value=value, hint=hint)
         if not _MCA_KEY.fullmatch(key):
             message = f"{describe(key)} is not the name of an MCA parameter"
             hint = "use letters, digits and `_`, such as btl_tcp_if_include"

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from bireme.kube.client import Client
 from bireme.kube.codec import Malformed
-from bireme.kube.errors import ApiError, Gone, KubeError, TransportError
+from bireme.kube.errors import ApiError, DecodeError, Gone, KubeError, TransportError
 from bireme.kube.resources import Resource
 from bireme.kube.retry import Backoff, asked_patience
 from bireme.kube.store import Change, HasMetadata, Store
@@ -122,7 +122,7 @@ class Cache(Generic[T]):
             await self._clock.sleep(BACKOFF.delay(failures, self._client.random(), patience))
 
     def _take_note(self, error: KubeError) -> None:
-        if _is_version_lost(error):
+        if _calls_for_a_list(error):
             self._must_list = True
         elif self.last_error is None or str(error) != str(self.last_error):
             log.warning("can't follow %s: %s", self.resource.full_name, error)
@@ -211,7 +211,10 @@ class Cache(Generic[T]):
         self.malformed[key] = malformed.problem
 
 
-def _is_version_lost(error: KubeError) -> bool:
-    """Whether the server no longer has our version; or not yet, as after a restored backup."""
+def _calls_for_a_list(error: KubeError) -> bool:
+    """Whether there is no going on from our version.
+
+    The server may have it no longer; or not yet, as after a restored backup; or what follows it can't be read.
+    """
     too_large = isinstance(error, ApiError) and error.has_cause("ResourceVersionTooLarge")
-    return isinstance(error, Gone) or too_large
+    return too_large or isinstance(error, Gone | DecodeError)

@@ -19,8 +19,6 @@ from bireme.kube.resources import LEASES
 
 log = logging.getLogger("bireme.kube")
 
-Callback = Callable[[], Awaitable[None] | None]
-
 _JITTER: Final = 1.2
 """Candidates wait for the retry period and up to this many more of it, so that they do not march in step."""
 
@@ -29,7 +27,7 @@ class LeaderElection:
     """Takes part in the election until `run` is cancelled; then gives the lease back.
 
     `identity` must be unlike that of any other process, also of this one's predecessor. All times are in
-    seconds. Callbacks may be coroutines: the next step, such as giving the lease back, waits for them.
+    seconds. `on_stopped_leading` may be a coroutine: the lease is given back when it is done.
     """
 
     def __init__(
@@ -42,8 +40,8 @@ class LeaderElection:
         lease_seconds: float = 15,
         renew_deadline: float = 10,
         retry_period: float = 2,
-        on_started_leading: Callback | None = None,
-        on_stopped_leading: Callback | None = None,
+        on_started_leading: Callable[[], None] | None = None,
+        on_stopped_leading: Callable[[], Awaitable[None] | None] | None = None,
         clock: Clock | None = None,
         utc: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -105,7 +103,8 @@ class LeaderElection:
         log.info("%s leads by the lease %s/%s", self.identity, self._namespace, self._name)
         self._following.clear()
         self._leading.set()
-        await _call(self._on_started_leading)
+        if self._on_started_leading is not None:
+            self._on_started_leading()
         while (left := self._leads_until - self._clock.now()) > 0:
             await self._clock.sleep(min(self._retry_period, left))
             left = self._leads_until - self._clock.now()
@@ -119,7 +118,9 @@ class LeaderElection:
         if self._leading.is_set():
             self._leading.clear()
             self._following.set()
-            await _call(self._on_stopped_leading)
+            stopping = self._on_stopped_leading() if self._on_stopped_leading is not None else None
+            if inspect.isawaitable(stopping):
+                await stopping
 
     def _is_taken(self) -> bool:
         holder = _spec(self._seen).get("holderIdentity")
@@ -130,6 +131,8 @@ class LeaderElection:
         try:
             held = await within(self._clock, seconds, self._claim())
         except (KubeError, TimeoutError) as error:
+            if str(error) != str(self.last_error):
+                log.warning("can't renew or take the lease %s/%s: %s", self._namespace, self._name, error)
             self.last_error = error
             return False
         self.last_error = None
@@ -221,9 +224,3 @@ def _spec(lease: dict[str, Any]) -> dict[str, Any]:
 def _version(lease: dict[str, Any]) -> str | None:
     version: str | None = lease.get("metadata", {}).get("resourceVersion")
     return version
-
-
-async def _call(callback: Callback | None) -> None:
-    result = callback() if callback is not None else None
-    if inspect.isawaitable(result):
-        await result

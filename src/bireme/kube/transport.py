@@ -1,5 +1,6 @@
 """Bytes to an API server and back. Retries, types and meaning are the client's, one layer up."""
 
+import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
@@ -17,8 +18,8 @@ from bireme.kube.credentials import Credential
 from bireme.kube.errors import TransportError, error_from
 from bireme.kube.tls import build_context
 
-_MOST_CONNECTIONS = 256
-"""For calls; each takes one for a moment. Streams keep theirs, so they are not counted."""
+_MOST_CALLS = 256
+"""At once, each on a connection; others wait for their turn. Streams keep theirs, so they don't count."""
 _CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 60.0
 
@@ -76,8 +77,8 @@ class HttpTransport:
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
         self._credentials = config.credentials
-        self._session: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+        self._opened: aiohttp.ClientSession | None = None
+        self._turns = asyncio.Semaphore(_MOST_CALLS)
         self._tls: ssl.SSLContext | None = None
         self._tls_for = Credential()
 
@@ -91,26 +92,24 @@ class HttpTransport:
         content_type: str = "application/json",
         timeout_seconds: float | None = 30,
     ) -> Response:
-        if self._session is None:
-            self._session = self._new_session(_MOST_CONNECTIONS)
         timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         headers = {"Content-Type": content_type} if body is not None else {}
-        with _translated(f"{method} {path}"):
-            response = await self._open(
-                self._session, method, path, params or (), data=body, headers=headers, timeout=timeout
-            )
-            async with response:
-                return Response(response.status, response.headers, await response.read())
+        # Time runs from when it is our turn: a call that waited for a connection was not even sent.
+        async with self._turns:
+            with _translated(f"{method} {path}"):
+                response = await self._open(
+                    method, path, params or (), data=body, headers=headers, timeout=timeout
+                )
+                async with response:
+                    return Response(response.status, response.headers, await response.read())
 
     @contextlib.asynccontextmanager
     async def stream(
         self, path: str, *, params: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        if self._streams is None:
-            self._streams = self._new_session(0)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
         with _translated(f"GET {path}"):
-            response = await self._open(self._streams, "GET", path, params, headers={}, timeout=timeout)
+            response = await self._open("GET", path, params, headers={}, timeout=timeout)
         try:
             if response.status != 200:
                 with _translated(f"GET {path}"):
@@ -126,12 +125,10 @@ class HttpTransport:
     async def websocket(
         self, path: str, *, params: Sequence[tuple[str, str]], protocols: Sequence[str]
     ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse, None]:
-        if self._streams is None:
-            self._streams = self._new_session(0)
         credential = await self._credentials.current()
         try:
             with _translated(f"WebSocket {path}"):
-                socket = await self._streams.ws_connect(
+                socket = await self._session().ws_connect(
                     self._url(path, params),
                     protocols=protocols,
                     headers=self._headers(credential, {}),
@@ -144,36 +141,40 @@ class HttpTransport:
             yield socket
 
     async def close(self) -> None:
-        for session in (self._session, self._streams):
-            if session is not None:
-                await session.close()
-        self._session = self._streams = None
+        session, self._opened = self._opened, None
+        if session is not None:
+            await session.close()
 
-    async def _open(
-        self, session: aiohttp.ClientSession, method: str, path: str, params: Params, **options: Any
-    ) -> aiohttp.ClientResponse:
+    async def _open(self, method: str, path: str, params: Params, **options: Any) -> aiohttp.ClientResponse:
         """Send a request; after a 401 once more, where there is another credential by now."""
         url, headers = self._url(path, params), options.pop("headers")
         credential = await self._credentials.current()
 
         async def send() -> aiohttp.ClientResponse:
-            route = self._route(credential)
-            own = self._headers(credential, headers)
-            return await session.request(method, url, headers=own, allow_redirects=False, **route, **options)
+            own, route = self._headers(credential, headers), self._route(credential)
+            return await self._session().request(
+                method, url, headers=own, allow_redirects=False, **route, **options
+            )
 
         response = await send()
         if response.status == 401:
+            # Reading it to the end frees the connection; the body can still be had afterwards.
+            await response.read()
             renewed = await self._credentials.renew(credential)
             if renewed != credential:
-                await response.read()
-                response.release()
                 credential = renewed
                 response = await send()
         return response
 
-    def _new_session(self, limit: int) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
+        """Made when it is first needed, as only then there is an event loop for certain."""
+        if self._opened is None:
+            self._opened = self._new_session()
+        return self._opened
+
+    def _new_session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Logs are text: an API server refuses to write them to one who takes JSON only.
             headers={
@@ -222,12 +223,13 @@ def _translated(what: str) -> Iterator[None]:
         raise
     except aiohttp.ClientConnectorCertificateError as error:
         hint = "the kubeconfig's certificate-authority is not the one that signed the server's certificate"
-        raise TransportError(f"{what}: {error}", ambiguous=False, hint=hint) from error
-    except (
-        aiohttp.ClientConnectorError,
-        aiohttp.ConnectionTimeoutError,
-        aiohttp.ClientHttpProxyError,
-    ) as error:
+        message = f"{what}: can't trust {error.host}:{error.port}: {error.certificate_error}"
+        raise TransportError(message, ambiguous=False, hint=hint) from error
+    except aiohttp.ClientConnectorError as error:
+        reason = error.os_error.strerror or str(error.os_error)
+        message = f"{what}: can't connect to {error.host}:{error.port}: {reason}"
+        raise TransportError(message, ambiguous=False) from error
+    except (aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
         raise TransportError(f"{what}: {error}", ambiguous=False) from error
     except TimeoutError as error:
         raise TransportError(f"{what}: no answer in time") from error

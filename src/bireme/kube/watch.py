@@ -29,13 +29,12 @@ class LineBuffer:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that are whole now, without their ends."""
-        if b"\n" not in chunk:
-            self._parts.append(chunk)
-            return []
-        if self._parts:
-            chunk = b"".join((*self._parts, chunk))
         *lines, rest = chunk.split(b"\n")
-        self._parts = [rest] if rest else []
+        if lines and self._parts:
+            lines[0] = b"".join((*self._parts, lines[0]))
+            self._parts.clear()
+        if rest:
+            self._parts.append(rest)
         return lines
 
 

@@ -32,6 +32,8 @@ class Profile(msgspec.Struct, frozen=True):
     agent: str | None = None
     files: str = "/etc/bireme"
     keys: str = "/etc/bireme-keys"
+    ssh: str = "/bireme-ssh"
+    """Where the ssh files are: a folder of our own, as a user other than root can't enter /root."""
 
 
 CLUSTER = Profile("cluster")

@@ -13,8 +13,6 @@ from bireme.planning.services import build_workers_service
 from bireme.planning.ssh import WORKER_KEYS, build_secret, build_ssh_config, build_sshd_config, secret_name
 
 _ETC: Final = "/bireme-etc"
-SSH_FOLDER: Final = "/bireme-ssh"
-"""Where the ssh files are: a folder of our own, as a user other than root can't enter /root."""
 _READ_ALL: Final = 0o444
 _RUN_ALL: Final = 0o555
 _SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
@@ -46,7 +44,7 @@ class Site:
                 _variable("BIREME_DIR", self.profile.files),
                 _variable("BIREME_AGENT", self.profile.agent),
             ]
-        return [_variable("BIREME_SSH_DIR", SSH_FOLDER), _variable("BIREME_SSHD", self.sshd)]
+        return [_variable("BIREME_SSH_DIR", self.profile.ssh), _variable("BIREME_SSHD", self.sshd)]
 
     def volumes(self, keys: Sequence[str], container: Manifest, *, server: bool) -> list[Manifest]:
         """The volumes behind `mounts`."""
@@ -73,7 +71,7 @@ class Site:
         if self.uses_ssh:
             mounts += [
                 {"name": "bireme-keys", "mountPath": self.profile.keys, "readOnly": True},
-                {"name": "bireme-ssh", "mountPath": SSH_FOLDER},
+                {"name": "bireme-ssh", "mountPath": self.profile.ssh},
                 {"name": "bireme-etc", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
                 {"name": "bireme-etc", "mountPath": "/etc/group", "subPath": "group", "readOnly": True},
             ]
@@ -141,8 +139,8 @@ def build_children(
     data = {**files, **{name: script(name) for name in scripts}}
     if site.uses_ssh:
         port = observed.settings.ssh_port
-        data["sshd_config"] = build_sshd_config(SSH_FOLDER, site.profile.files, port)
-        data["ssh_config"] = build_ssh_config(job.metadata.uid, SSH_FOLDER, port)
+        data["sshd_config"] = build_sshd_config(site.profile.ssh, site.profile.files, port)
+        data["ssh_config"] = build_ssh_config(job.metadata.uid, site.profile.ssh, port)
         data |= {name: script(name) for name in ("passwd", "worker", "session")}
     config: Manifest = {
         "apiVersion": "v1",

@@ -8,6 +8,7 @@ from bench import cli_start, controller, plan, validate
 def main() -> int:
     """Print what was measured, also where we lose."""
     results = [result for module in (cli_start, validate, plan, controller) for result in module.measure()]
+    results += controller.measure_growth()
     for result in results:
         verdict = "kept" if result.kept else "MISSED"
         figure = f"{result.measured:.2f}" if result.measured < 100 else f"{result.measured:.0f}"

@@ -56,6 +56,21 @@ def _job(name: str, pods: int) -> dict[str, Any]:
     }
 
 
+Make = Callable[[str, int], dict[str, Any]]
+
+
+def _generic_job(name: str, pods: int) -> dict[str, Any]:
+    """A job with no children but its pods, for runs of very many jobs."""
+    template = {"spec": {"containers": [{"name": "main", "image": "registry.example/x:1"}]}}
+    replica = {"type": "worker", "replicas": pods, "template": template}
+    return {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "GenericJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": [replica]},
+    }
+
+
 async def _post(client: Any, namespace: str, bodies: list[tuple[Any, dict[str, Any]]]) -> None:
     """Create all of them, so many at a time."""
     limit = asyncio.Semaphore(CONCURRENCY)
@@ -106,12 +121,12 @@ async def _bare(client: Any, namespace: str, shape: Shape) -> Run:
     return Run(time.perf_counter() - start)
 
 
-async def _ours(client: Any, plane: Any, namespace: str, shape: Shape) -> Run:
+async def _ours(client: Any, plane: Any, namespace: str, shape: Shape, make: Make = _job) -> Run:
     """Start the controller, then create the jobs at once, and wait for the last pod and status."""
-    from bireme.api.kinds import MPI_JOB
-    from bireme.kube.resources import PODS, resource_of
+    from bireme.kube.resources import PODS, resource_for
 
-    resource = resource_of(MPI_JOB)
+    jobs = [make(f"ours-{index}", shape.pods) for index in range(shape.jobs)]
+    resource = resource_for(jobs[0]["kind"], jobs[0]["apiVersion"])
     log = Path(tempfile.mkstemp(prefix="bireme-bench-")[1])
     command = [
         str(BIN / "bireme"), "controller", "--kubeconfig", str(plane.kubeconfig), "-n", namespace,
@@ -123,7 +138,7 @@ async def _ours(client: Any, plane: Any, namespace: str, shape: Shape) -> Run:
         await asyncio.to_thread(_wait_in_step, log)
         before = _cpu_seconds(process.pid)
         start = time.perf_counter()
-        await _post(client, namespace, [(resource, _job(f"ours-{i}", shape.pods)) for i in range(shape.jobs)])
+        await _post(client, namespace, [(resource, job) for job in jobs])
         await _wait_pods(client, PODS, namespace, shape.jobs * shape.pods, SELECTOR)
         seconds = time.perf_counter() - start
         await asyncio.sleep(2)
@@ -226,7 +241,8 @@ async def _in_namespace(plane: Any, name: str, run: Callable[[Any, str], Awaitab
         async with connect(plane) as client:
             return await run(client, name)
     finally:
-        plane.kubectl("delete", "namespace", name, "--timeout=300s", timeout_seconds=320)
+        # So that the next run has the machine to itself; a namespace of very many pods may take longer.
+        plane.kubectl("delete", "namespace", name, "--timeout=120s", timeout_seconds=140, check=False)
 
 
 def _result(name: str, ours: Run, other: Run, limit: float) -> Result:
@@ -258,6 +274,37 @@ def measure(shapes: tuple[Shape, ...] = SHAPES, *, with_peer: bool = True) -> li
         ]
     finally:
         plane.stop()
+
+
+FEW, MOST = Shape(100, 2), Shape(5000, 2)
+RSS_LIMIT_MB, GROWTH_LIMIT = 150.0, 1.2
+
+
+def measure_growth(few: Shape = FEW, most: Shape = MOST) -> list[Result]:
+    """CPU per job from few jobs to very many, and memory with all their pods."""
+    from support.control_plane import ControlPlane
+
+    plane = ControlPlane()
+    plane.start()
+    try:
+        _install(plane, with_peer=False)
+        runs = []
+        for shape in (few, most):
+
+            async def run(client: Any, name: str, shape: Shape = shape) -> Run:
+                return await _ours(client, plane, name, shape, _generic_job)
+
+            runs.append(asyncio.run(_in_namespace(plane, f"jobs-{shape.jobs}", run)))
+    finally:
+        plane.stop()
+    first, last = runs
+    growth = last.cpu_ms_per_job / first.cpu_ms_per_job
+    note = f"{last.cpu_ms_per_job:.1f} against {first.cpu_ms_per_job:.1f} ms; {last.seconds:.0f} s"
+    pods = most.jobs * most.pods
+    return [
+        Result(f"controller CPU per job, {most.jobs:,} ÷ {few.jobs:,} jobs", growth, GROWTH_LIMIT, "×", note),
+        Result(f"controller RSS with {pods:,} pods", last.rss_mb, RSS_LIMIT_MB, "MB"),
+    ]
 
 
 def _install(plane: Any, *, with_peer: bool) -> None:
@@ -295,5 +342,5 @@ def _compare(plane: Any, shape: Shape, index: int, with_peer: bool) -> list[Resu
 
 
 if __name__ == "__main__":
-    for row in measure():
+    for row in (*measure(), *measure_growth()):
         print(f"{row.name}: {row.measured:.2f} {row.unit} (limit {row.limit:g}) {row.note}", flush=True)

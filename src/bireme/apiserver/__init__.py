@@ -1,0 +1,1 @@
+"""What a Kubernetes API server keeps, and how it answers: so far without HTTP and without a disk."""

@@ -1,0 +1,113 @@
+"""The kinds that a store serves, as data."""
+
+from typing import Final
+
+import msgspec
+
+from bireme.api import kinds as api
+from bireme.apiserver import formats
+from bireme.apiserver.data import DataRules, SecretRules
+from bireme.apiserver.namespaces import NamespaceRules
+from bireme.apiserver.pods import PodRules
+from bireme.apiserver.rules import InitialStatus, Object, Rules
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the store must know of a kind. One version of a kind is served, and stored."""
+
+    group: str = ""
+    version: str = "v1"
+    plural: str
+    kind: str
+    namespaced: bool = True
+    custom: bool = False
+    """Defined by a CRD: no strategic merge patch, and a status write leaves the metadata alone."""
+    has_status: bool = False
+    """Whether there is a status subresource."""
+    has_generation: bool = False
+    unconditional: bool = True
+    """Whether a replacement needs no resourceVersion."""
+    create_on_update: bool = False
+    returns_deleted: bool = False
+    """Whether a deletion is answered with the object itself, not with a Status."""
+    collected: bool = True
+    """Whether the garbage collector cares: Events own nothing."""
+    name_format: formats.NameFormat = formats.dns_subdomain
+    fields: tuple[str, ...] = ()
+    """What a field selector may name, beside the object's name and namespace."""
+    rules: Rules = msgspec.field(default_factory=Rules)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """`pods`, or `genericjobs.batch.tensorstack.dev`: the key of a kind."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def key(self, namespace: str, name: str) -> str:
+        """Where an object stands; lists are sorted by it."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
+    def etcd_key(self, namespace: str, name: str) -> str:
+        """Where a real server would keep an object: it names that in errors."""
+        resource = f"{self.group}/{self.plural}" if self.custom else self.plural
+        return f"/registry/{resource}/{self.key(namespace, name)}"
+
+    def key_of(self, obj: Object) -> str:
+        return self.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+NAMESPACE: Final = Kind(
+    plural="namespaces", kind="Namespace", namespaced=False, has_status=True, returns_deleted=True,
+    name_format=formats.dns_label, fields=("status.phase",), rules=NamespaceRules(),
+)  # fmt: skip
+POD: Final = Kind(
+    plural="pods", kind="Pod", has_status=True, has_generation=True, returns_deleted=True, rules=PodRules(),
+    fields=("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+            "spec.hostNetwork", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"),
+)  # fmt: skip
+SERVICE: Final = Kind(
+    plural="services", kind="Service", has_status=True, create_on_update=True, returns_deleted=True,
+    name_format=formats.dns_label, fields=("spec.clusterIP", "spec.type"),
+    rules=InitialStatus({"loadBalancer": {}}),
+)  # fmt: skip
+CONFIG_MAP: Final = Kind(plural="configmaps", kind="ConfigMap", rules=DataRules())
+SECRET: Final = Kind(plural="secrets", kind="Secret", fields=("type",), rules=SecretRules())
+SERVICE_ACCOUNT: Final = Kind(plural="serviceaccounts", kind="ServiceAccount", returns_deleted=True)
+NODE: Final = Kind(
+    plural="nodes", kind="Node", namespaced=False, has_status=True, fields=("spec.unschedulable",)
+)
+EVENT: Final = Kind(
+    plural="events", kind="Event", create_on_update=True, collected=False,
+    fields=("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+            "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
+            "reason", "reportingComponent", "source", "type"),
+)  # fmt: skip
+LEASE: Final = Kind(
+    group="coordination.k8s.io", plural="leases", kind="Lease", unconditional=False, create_on_update=True
+)
+ROLE: Final = Kind(
+    group="rbac.authorization.k8s.io", plural="roles", kind="Role", create_on_update=True,
+    name_format=formats.path_segment,
+)  # fmt: skip
+ROLE_BINDING: Final = Kind(
+    group="rbac.authorization.k8s.io", plural="rolebindings", kind="RoleBinding", create_on_update=True,
+    name_format=formats.path_segment,
+)  # fmt: skip
+
+CORE: Final = (
+    NAMESPACE, NODE, POD, SERVICE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT, EVENT, LEASE, ROLE, ROLE_BINDING,
+)  # fmt: skip
+
+
+def custom(kind: api.Kind) -> Kind:
+    """One of our own kinds, as an API server serves it from its CRD."""
+    return Kind(
+        group=kind.group, version=kind.version, plural=kind.plural, kind=kind.kind,
+        namespaced=kind.namespaced, custom=True, has_status=True, has_generation=True, unconditional=False,
+    )  # fmt: skip
+
+
+OURS: Final = tuple(custom(kind) for kind in api.KINDS)

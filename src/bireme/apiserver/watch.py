@@ -1,0 +1,163 @@
+"""The history of a kind, and those who follow it.
+
+Nothing is pushed: a watcher is asked for what is new to it (`poll`), and may leave word to be called when
+there is something. So it needs no thread, and a simulation decides when a watcher hears of a change.
+"""
+
+import bisect
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from bireme.apiserver import errors
+from bireme.apiserver.kinds import Kind
+from bireme.apiserver.rules import Object
+from bireme.apiserver.selectors import Selection
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
+class Event(NamedTuple):
+    """What a watcher is told; an ERROR carries a Status and is the last one."""
+
+    type: EventType
+    object: Object
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One write: `before` is None for a creation, `after` for a removal."""
+
+    version: int
+    key: str
+    before: Object | None
+    after: Object | None
+
+
+class History:
+    """The last changes of one kind, oldest first, and the watchers that follow them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.horizon = 0
+        """The version of the last change that is forgotten: nothing before it can be told any more."""
+        self._changes: list[Change] = []
+        self._watchers: dict[Watcher, None] = {}
+
+    def append(self, change: Change) -> None:
+        self._changes.append(change)
+        # Forgetting one change at a time would move the whole list each time.
+        if len(self._changes) >= 2 * self.limit:
+            self._forget(self.limit)
+        elif len(self._changes) > self.limit:
+            self.horizon = self._changes[-self.limit - 1].version
+        for watcher in tuple(self._watchers):
+            watcher.wake()
+
+    def compact(self) -> None:
+        """Forget everything: whoever is behind has to list again."""
+        self._forget(0)
+
+    def since(self, version: int) -> Iterator[Change]:
+        """The changes after a version, oldest first; the horizon must not be behind it."""
+        start = bisect.bisect_right(self._changes, version, key=lambda change: change.version)
+        for place in range(start, len(self._changes)):
+            yield self._changes[place]
+
+    def back_to(self, version: int) -> Iterator[Change]:
+        """The changes after a version, newest first."""
+        for change in reversed(self._changes):
+            if change.version <= version:
+                return
+            yield change
+
+    def changes(self) -> tuple[Change, ...]:
+        return tuple(change for change in self._changes if change.version > self.horizon)
+
+    def restore(self, changes: tuple[Change, ...], horizon: int) -> None:
+        """Take up an earlier history; whoever watches is cut off, as by a restart."""
+        self._changes, self.horizon = list(changes), horizon
+        for watcher in list(self._watchers):
+            watcher.close()
+            watcher.wake()
+
+    def follow(self, watcher: "Watcher") -> None:
+        self._watchers[watcher] = None
+
+    def leave(self, watcher: "Watcher") -> None:
+        self._watchers.pop(watcher, None)
+
+    def _forget(self, kept: int) -> None:
+        gone = len(self._changes) - kept
+        if gone > 0:
+            self.horizon = self._changes[gone - 1].version
+            del self._changes[:gone]
+
+
+class Watcher:
+    """One who follows a kind from a version on. Close it, or the history keeps it."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        history: History,
+        selection: Selection,
+        version: int,
+        current: Callable[[], int],
+        initial: list[Event],
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        self.closed = False
+        self.version = version
+        """All changes up to this one were told."""
+        self._kind, self._history, self._selection = kind, history, selection
+        self._current, self._pending, self._wake = current, initial, wake
+        history.follow(self)
+
+    def poll(self) -> list[Event]:
+        """What is new since the last time. One who fell behind the history gets an ERROR, 410 Expired."""
+        events, self._pending = self._pending, []
+        if self.closed:
+            return events
+        if self.version < self._history.horizon:
+            self.close()
+            expired = errors.expired_version(self.version, self._history.horizon)
+            return [*events, Event("ERROR", expired.status)]
+        for change in self._history.since(self.version):
+            if (event := self._event(change)) is not None:
+                events.append(event)
+        self.version = max(self.version, self._current())
+        return events
+
+    def bookmark(self) -> Event:
+        """Up to which version all was told."""
+        return bookmark(self._kind, self.version)
+
+    def close(self) -> None:
+        """Hear of nothing more; twice is once."""
+        self.closed = True
+        self._history.leave(self)
+
+    def wake(self) -> None:
+        if self._wake is not None:
+            self._wake()
+
+    def _event(self, change: Change) -> Event | None:
+        before, after = change.before, change.after
+        was = before is not None and self._selection.matches(before)
+        if after is not None and self._selection.matches(after):
+            return Event("MODIFIED" if was else "ADDED", after)
+        # Also for one that only stopped to match: as the watcher knew it, not as it is.
+        return Event("DELETED", at_version(before, change.version)) if was and before is not None else None
+
+
+def at_version(obj: Object, version: int) -> Object:
+    """An object as it last was, with the version of what ended it."""
+    return obj | {"metadata": obj["metadata"] | {"resourceVersion": str(version)}}
+
+
+def bookmark(kind: Kind, version: int, *, ends_initial: bool = False) -> Event:
+    metadata: Object = {"resourceVersion": str(version)}
+    if ends_initial:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return Event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})

@@ -1,0 +1,139 @@
+"""The controller on a store in the same process: no network, the same scenes as against a real server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bireme.apiserver.garbage import collect
+from bireme.apiserver.kinds import NAMESPACE
+from bireme.apiserver.local import LocalTransport
+from bireme.apiserver.store import Store
+from bireme.control.controller import Controller
+from bireme.kube.client import Client
+from bireme.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from support.cluster_world import World, controller_at_work, until
+
+TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "registry.example/x:1", "command": ["x"]}]}}
+BATCH = "batch.tensorstack.dev/v1beta1"
+Scene = Callable[[World, Store, Controller], Awaitable[None]]
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def job(kind: str, spec: dict[str, Any], api_version: str = BATCH) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "job"}, "spec": spec}
+
+
+GENERIC = job("GenericJob", {"replicaSpecs": [{"type": "worker", "replicas": 2, "template": TEMPLATE}]})
+MPI = job("MPIJob", {"worker": {"replicas": 2, "cmd": ["./x"], "template": TEMPLATE}})
+COLOSSAL = job("ColossalAIJob", {"worker": {"replicas": 2, "command": ["x.py"], "template": TEMPLATE}})
+KUBEFLOW = job(
+    "MPIJob",
+    {
+        "mpiReplicaSpecs": {
+            "Launcher": {"template": TEMPLATE},
+            "Worker": {"replicas": 2, "template": TEMPLATE},
+        }
+    },
+    "kubeflow.org/v1alpha2",
+)
+
+
+def play(scene: Scene) -> None:
+    async def main() -> None:
+        store = Store()
+        store.create(NAMESPACE, {"metadata": {"name": "default"}}, now())
+        transport = LocalTransport(store, now)
+        client = Client(transport)
+        try:
+            async with controller_at_work(client, "default") as controller:
+                await scene(World(client, "default"), store, controller)
+        finally:
+            await transport.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("manifest", "pods", "last"),
+    [
+        (GENERIC, ["job-worker-0", "job-worker-1"], ["job-worker-0", "job-worker-1"]),
+        (MPI, ["job-launcher", "job-worker-0", "job-worker-1"], ["job-launcher"]),
+        (COLOSSAL, ["job-launcher", "job-worker-0", "job-worker-1"], ["job-launcher"]),
+        (KUBEFLOW, ["job-launcher", "job-worker-0", "job-worker-1"], ["job-launcher"]),
+    ],
+    ids=["generic", "mpi", "colossalai", "kubeflow"],
+)
+def test_a_job_runs_to_its_end(manifest: dict[str, Any], pods: list[str], last: list[str]) -> None:
+    async def scene(world: World, _store: Store, _controller: Controller) -> None:
+        await world.create(manifest)
+        await world.wait_pods(*pods)
+        await world.run()
+        await world.wait_phase(manifest, "Running")
+        for name in last:
+            await world.finish(name)
+        await world.wait_phase(manifest, "Succeeded")
+
+    play(scene)
+
+
+def test_a_deleted_job_leaves_nothing_once_the_garbage_is_collected() -> None:
+    async def scene(world: World, store: Store, _controller: Controller) -> None:
+        await world.create(MPI)
+        await world.wait_pods("job-launcher", "job-worker-0", "job-worker-1")
+        await world.delete_job(MPI)
+        while collect(store, now()):
+            pass
+        for resource in (PODS, SERVICES, CONFIG_MAPS, SECRETS):
+            await world.wait_gone(resource)
+
+    play(scene)
+
+
+def test_a_history_that_was_compacted_is_listed_again() -> None:
+    """Watches that ask for a version that is gone start over, and no change in between is lost."""
+
+    async def scene(world: World, store: Store, controller: Controller) -> None:
+        await until(lambda: _ready(controller))
+        for index in range(5):
+            manifest = {**GENERIC, "metadata": {"name": f"job-{index}"}}
+            await world.create(manifest)
+            store.compact()
+        names = [f"job-{i}-worker-{j}" for i in range(5) for j in range(2)]
+        await world.wait_pods(*names)
+        await world.run()
+        store.compact()
+        for index in range(5):
+            await world.wait_phase({**GENERIC, "metadata": {"name": f"job-{index}"}}, "Running")
+
+    play(scene)
+
+
+async def _ready(controller: Controller) -> bool:
+    return controller.is_ready()
+
+
+def test_a_job_at_rest_is_not_written_to_again() -> None:
+    async def scene(world: World, store: Store, controller: Controller) -> None:
+        await world.create(GENERIC)
+        await world.wait_pods("job-worker-0", "job-worker-1")
+        await world.run()
+        await world.wait_phase(GENERIC, "Running")
+        await until(lambda: _idle(controller))
+        before = store.version
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await until(lambda: _idle(controller))
+        assert store.version == before
+
+    play(scene)
+
+
+async def _idle(controller: Controller) -> bool:
+    figures = controller.queue.statistics()
+    return not any(figures[name] for name in ("depth", "active", "delayed"))

@@ -16,6 +16,7 @@ from bireme.api.core import ConfigMap
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.config import load_config
+from bireme.kube.errors import Gone
 from bireme.kube.resources import CONFIG_MAPS
 from bireme.kube.transport import HttpTransport
 from support.control_plane import ControlPlane
@@ -31,6 +32,14 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     control_plane.kubectl("create", "namespace", name)
     yield name
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def forgetful(control_plane: ControlPlane) -> ControlPlane:
+    """An API server that has begun after version 1, and does not know what was before."""
+    if not control_plane.is_existing_cluster:
+        control_plane.restart("kube-apiserver", signum=signal.SIGKILL)
+    return control_plane
 
 
 class Follower:
@@ -152,11 +161,23 @@ class Late(HttpTransport):
             yield chunks
 
 
+def test_a_watch_from_a_version_long_gone_says_so(forgetful: ControlPlane, namespace: str) -> None:
+    async def main() -> None:
+        transport = HttpTransport(load_config(kubeconfig=str(forgetful.kubeconfig), environ={}))
+        watch = Client(transport).watch(CONFIG_MAPS, namespace, resource_version="1", type=ConfigMap)
+        async with contextlib.aclosing(watch), asyncio.timeout(20):
+            with pytest.raises(Gone, match="too old resource version"):
+                await anext(watch)
+        await transport.close()
+
+    asyncio.run(main())
+
+
 def test_a_cache_whose_version_is_gone_finds_out_what_it_missed(
-    control_plane: ControlPlane, namespace: str, kubectl: Kubectl
+    forgetful: ControlPlane, namespace: str, kubectl: Kubectl
 ) -> None:
     kubectl.create("a", "b", "c")
-    transport = Late(control_plane, lambda: kubectl.delete("b"))
+    transport = Late(forgetful, lambda: kubectl.delete("b"))
     with Follower(transport, namespace).running() as follower:
         assert follower.next(4) == ["+a", "+b", "+c", "-b"]
         assert follower.cache.statistics()["lists"] == 2

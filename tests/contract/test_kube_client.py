@@ -12,7 +12,7 @@ import pytest
 from bireme.api.core import ConfigMap, Pod
 from bireme.kube.client import Client
 from bireme.kube.config import load_config
-from bireme.kube.errors import AlreadyExists, Conflict, Forbidden, Gone, Invalid, NotFound
+from bireme.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from bireme.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from bireme.kube.transport import HttpTransport
 from support.control_plane import ControlPlane
@@ -214,16 +214,6 @@ def test_a_watch_tells_what_happens_after_its_version(run: Callable[[Test], None
             ("MODIFIED", {"a": "2"}),
             ("DELETED", {"a": "2"}),
         ]
-
-    run(test)
-
-
-def test_a_watch_from_a_version_long_gone_says_so(run: Callable[[Test], None], namespace: str) -> None:
-    async def test(client: Client) -> None:
-        watch = client.watch(CONFIG_MAPS, namespace, resource_version="1", type=ConfigMap)
-        async with contextlib.aclosing(watch), asyncio.timeout(20):
-            with pytest.raises(Gone, match="too old resource version"):
-                await anext(watch)
 
     run(test)
 

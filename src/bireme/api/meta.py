@@ -8,7 +8,7 @@ import msgspec
 from bireme.api.model import Model, field
 
 
-class OwnerReference(Model, frozen=True):
+class OwnerReference(Model, frozen=True, gc=False):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -17,7 +17,7 @@ class OwnerReference(Model, frozen=True):
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(Model, frozen=True):
+class ObjectMeta(Model, frozen=True, gc=False):
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
@@ -40,7 +40,7 @@ class ListMeta(Model, frozen=True):
     remaining_item_count: int | None = None
 
 
-class Condition(Model, frozen=True, omit_defaults=False):
+class Condition(Model, frozen=True, omit_defaults=False, gc=False):
     """An observation of an object, as Kubernetes writes them."""
 
     type: Annotated[str, field("What is observed.", required=True)]

@@ -214,7 +214,7 @@ class Cache(Generic[T]):
 def _calls_for_a_list(error: KubeError) -> bool:
     """Whether there is no going on from our version.
 
-    The server may have it no longer; or not yet, as after a restored backup; or what follows it can't be read.
+    The server has it no longer; or not yet, as after a restored backup; or what follows can't be read.
     """
     too_large = isinstance(error, ApiError) and error.has_cause("ResourceVersionTooLarge")
     return too_large or isinstance(error, Gone | DecodeError)

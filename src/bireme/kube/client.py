@@ -203,7 +203,7 @@ class Client:
             "propagationPolicy": propagation,
             "preconditions": {"uid": uid} if uid is not None else None,
         }
-        body = msgspec.json.encode({name: value for name, value in options.items() if value is not None})
+        body = msgspec.json.encode({key: value for key, value in options.items() if value is not None})
         # Without its UID, a second try might hit the object's successor.
         again = is_refused if uid is None else is_transient
         path = resource.path(namespace, name)
@@ -340,7 +340,7 @@ class Client:
             "sinceSeconds": since_seconds,
             "limitBytes": limit_bytes,
         }
-        params = {name: _word(value) for name, value in options.items() if value is not None}
+        params = {key: _word(value) for key, value in options.items() if value is not None}
         async with contextlib.AsyncExitStack() as stack:
             with self._counted("log", PODS):
                 stream = self._transport.stream(PODS.path(namespace, pod, "log"), params=params)

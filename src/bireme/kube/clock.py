@@ -20,9 +20,9 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock. It goes on while the machine is suspended, where the system has such a clock:
+    """The machine's clock, if possible one that goes on while the machine is suspended.
 
-    the lease of a leader runs out for the others in that time too.
+    For the others, the lease of a suspended leader runs out in that time too.
     """
 
     _id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

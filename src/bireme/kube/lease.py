@@ -5,6 +5,7 @@ whether it is renewed, so the clocks of different machines need not agree, only 
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import math
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from bireme.kube.client import Client
 from bireme.kube.clock import Clock, utc_now, within
-from bireme.kube.errors import Conflict, KubeError, NotFound
+from bireme.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from bireme.kube.resources import LEASES
 
 log = logging.getLogger("bireme.kube")
@@ -142,10 +143,15 @@ class LeaderElection:
         """Renew the lease, or take it where it is free or has run out; False if another holds it."""
         if self._lease is not None:
             lease, self._lease = self._lease, None
-            try:
+            # Somebody else may have written to it; what, we see when we read it.
+            with contextlib.suppress(Conflict):
                 return await self._write(lease)
-            except Conflict:
-                pass  # Somebody else has written to it; what, we see when we read it.
+        try:
+            return await self._claim_as_it_is()
+        except (AlreadyExists, Conflict):
+            return False
+
+    async def _claim_as_it_is(self) -> bool:
         try:
             lease = await self._client.get(LEASES, self._namespace, self._name)
         except NotFound:

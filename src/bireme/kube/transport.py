@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,6 +24,8 @@ _MOST_CALLS = 256
 """At once, each on a connection; others wait for their turn. Streams keep theirs, so they don't count."""
 _CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 60.0
+_GOODBYE_SECONDS = 1.0
+_GOODBYE_ROUNDS = 100
 
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -74,11 +78,12 @@ class WebSocketTransport(Protocol):
 class HttpTransport:
     """HTTP/1.1 over connections that are kept; made in one event loop, and used and closed there."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, *, most_calls: int = _MOST_CALLS) -> None:
         self._config = config
         self._credentials = config.credentials
         self._opened: aiohttp.ClientSession | None = None
-        self._turns = asyncio.Semaphore(_MOST_CALLS)
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._turns = asyncio.Semaphore(most_calls)
         self._tls: ssl.SSLContext | None = None
         self._tls_for = Credential()
 
@@ -118,8 +123,7 @@ class HttpTransport:
             async with contextlib.aclosing(_chunks(response, path)) as chunks:
                 yield chunks
         finally:
-            # What has not come yet may never come: the connection is not fit to be kept.
-            response.close()
+            _drop(response)
 
     @contextlib.asynccontextmanager
     async def websocket(
@@ -128,7 +132,7 @@ class HttpTransport:
         credential = await self._credentials.current()
         try:
             with _translated(f"WebSocket {path}"):
-                socket = await self._session().ws_connect(
+                connection = await self._session().ws_connect(
                     self._url(path, params),
                     protocols=protocols,
                     headers=self._headers(credential, {}),
@@ -137,13 +141,19 @@ class HttpTransport:
                 )
         except aiohttp.WSServerHandshakeError as error:
             raise error_from(error.status, error.headers or {}, error.message.encode()) from error
-        async with socket:
-            yield socket
+        async with connection:
+            yield connection
 
     async def close(self) -> None:
         session, self._opened = self._opened, None
-        if session is not None:
-            await session.close()
+        if session is None:
+            return
+        await session.close()
+        # TLS says goodbye in the background; an event loop that ends before that leaks the socket.
+        for _ in range(_GOODBYE_ROUNDS):
+            if all(sock.fileno() == -1 for sock in self._sockets):
+                return
+            await asyncio.sleep(_GOODBYE_SECONDS / _GOODBYE_ROUNDS)
 
     async def _open(self, method: str, path: str, params: Params, **options: Any) -> aiohttp.ClientResponse:
         """Send a request; after a 401 once more, where there is another credential by now."""
@@ -174,7 +184,9 @@ class HttpTransport:
 
     def _new_session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, socket_factory=self._make_socket
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Logs are text: an API server refuses to write them to one who takes JSON only.
             headers={
@@ -183,6 +195,12 @@ class HttpTransport:
                 "User-Agent": f"bireme/{__version__}",
             },
         )
+
+    def _make_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = info
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
 
     def _url(self, path: str, params: Params) -> URL:
         query = f"?{urlencode(params)}" if params else ""
@@ -206,6 +224,14 @@ class HttpTransport:
         if self._config.proxy_url:
             route["proxy"] = self._config.proxy_url
         return route
+
+
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """Leave a stream: what has not come yet may never come, so nobody waits for a goodbye."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 async def _chunks(response: aiohttp.ClientResponse, path: str) -> AsyncGenerator[bytes, None]:

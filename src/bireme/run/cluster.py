@@ -42,20 +42,23 @@ async def run_controller(options: Options) -> None:
     """Run until SIGTERM or SIGINT; then stop cleanly, and give the lease back."""
     config = load_config(kubeconfig=options.kubeconfig, context=options.context, environ=os.environ)
     transport = HttpTransport(config)
+    # Of its own: a renewal of the lease must not queue behind the pods of a thousand jobs.
+    lease_transport = HttpTransport(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     try:
-        await _run(Client(transport), options, stop)
+        await _run(Client(transport), Client(lease_transport), options, stop)
     finally:
         await transport.close()
+        await lease_transport.close()
 
 
-async def _run(client: Client, options: Options, stop: asyncio.Event) -> None:
+async def _run(client: Client, lease_client: Client, options: Options, stop: asyncio.Event) -> None:
     metrics = Metrics()
     metrics.watch_calls(client.statistics)
-    election = _election(client, options)
+    election = _election(lease_client, options)
     kinds = JOB_KINDS if options.kubeflow else [kind for kind in JOB_KINDS if kind is not KUBEFLOW_MPI_JOB]
     controller = Controller(
         client,

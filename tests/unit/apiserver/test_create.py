@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bireme.apiserver.errors import StatusError
-from bireme.apiserver.kinds import CONFIG_MAP, NAMESPACE, NODE, OURS, POD, SECRET, SERVICE, Kind
+from bireme.apiserver.kinds import CONFIG_MAP, NAMESPACE, NODE, OURS, POD, ROLE, SECRET, SERVICE, Kind
 from bireme.apiserver.store import Store
 
 (GENERIC_JOB,) = (kind for kind in OURS if kind.kind == "GenericJob")
@@ -168,6 +168,7 @@ def test_a_terminating_namespace_takes_nothing_new(store: Store, now: datetime) 
             "metadata.annotations",
             "Too long: may not be more",
         ),
+        ({"name": "a", "finalizers": ["a b"]}, "metadata.finalizers", "name part must consist of"),
         ({"name": "a", "finalizers": ["short"]}, "metadata.finalizers[0]", "nor is it fully qualified"),
         ({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}, "metadata.finalizers", "both set"),
         (
@@ -199,6 +200,37 @@ def test_invalid_metadata_is_named(
     )
     named = {cause["field"]: cause["message"] for cause in error.status["details"]["causes"]}
     assert words in named[field]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        (NAMESPACE, "a.b", "must not contain dots"),
+        (NAMESPACE, "A", "a lowercase RFC 1123 label must consist of"),
+        (SERVICE, "x" * 64, "must be no more than 63 bytes"),
+        (ROLE, "a/b", "may not contain '/'"),
+        (ROLE, "..", "may not be '..'"),
+    ],
+    ids=["dots", "capitals", "too long", "a slash", "a way up"],
+)
+def test_some_kinds_have_rules_of_their_own_for_names(
+    store: Store, now: datetime, kind: Kind, name: str, words: str
+) -> None:
+    error = refusal(store, kind, {"metadata": {"name": name}}, now)
+    assert (error.code, words in error.message) == (422, True), error.message
+
+
+def test_roles_may_have_colons_in_their_names(store: Store, now: datetime) -> None:
+    made = store.create(ROLE, {"metadata": {"name": "system:Role"}}, now, namespace="default")
+    assert made["metadata"]["name"] == "system:Role"
+
+
+def test_what_says_nothing_is_left_out(store: Store, now: datetime) -> None:
+    metadata = {"name": "a", "generation": 0, "labels": {"k": None}, "annotations": {}, "ownerReferences": []}
+    made = store.create(CONFIG_MAP, {"metadata": metadata, "data": {}}, now, namespace="default")
+    assert made["metadata"]["labels"] == {"k": ""}
+    assert not made["metadata"].keys() & {"generation", "annotations", "ownerReferences"}
+    assert "data" not in made
 
 
 def test_all_problems_are_told_at_once(store: Store, now: datetime) -> None:

@@ -191,7 +191,7 @@ def test_a_pod_waits_for_its_finalizers_and_its_grace(store: Store, now: datetim
 
 def test_a_pod_without_grace_left_goes_with_its_last_finalizer(store: Store, now: datetime) -> None:
     running_pod(store, now, finalizers=["example.com/f"])
-    for grace in (None, 0):
+    for grace in (None, 0, 5):
         options = DeleteOptions(grace_period_seconds=grace)
         assert not store.delete(POD, "a", now, options, namespace="default").goes
     store.patch(POD, "a", {"metadata": {"finalizers": None}}, namespace="default")

@@ -118,6 +118,14 @@ def test_versions_can_be_asked_for(store: Store, now: datetime) -> None:
     assert names(store.list(CONFIG_MAP, Query(resource_version="0", limit=1))) == ["a", "b"]
 
 
+def test_an_old_version_of_what_did_not_change_is_what_is(store: Store, now: datetime) -> None:
+    create(store, now, "a")
+    version = str(store.version)
+    store.create(NAMESPACE, {"metadata": {"name": "other"}}, now)
+    page = store.list(CONFIG_MAP, Query(resource_version=version, resource_version_match="Exact"))
+    assert (names(page), str(page.version)) == (["a"], version)
+
+
 def test_a_forgotten_version_is_expired(store: Store, now: datetime) -> None:
     create(store, now, "a", "b")
     store.compact()

@@ -114,6 +114,14 @@ def test_a_container_that_ended_runs_again_only_where_it_may(
             write_status(store, running)
 
 
+def test_owners_survive_a_write_of_the_status(store: Store, now: datetime, pod: Object) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
+    store.patch(POD, "a", {"metadata": {"ownerReferences": [owner]}}, namespace="default")
+    body = {"metadata": {"ownerReferences": None}, "status": {"phase": "Running"}}
+    written = store.patch(POD, "a", body, namespace="default", subresource="status")
+    assert written["metadata"]["ownerReferences"] == [owner]
+
+
 def test_the_quality_of_service_stays(store: Store, pod: Object) -> None:
     with pytest.raises(StatusError, match=r'status\.qosClass: Invalid value: "Guaranteed": field is'):
         write_status(store, {"qosClass": "Guaranteed"})
@@ -188,11 +196,12 @@ def test_a_pod_that_goes_is_not_bound(store: Store, now: datetime, pod: Object) 
     [
         ({"metadata": {"name": "b"}, "target": {"name": "n"}}, 400, "name in URL does not match"),
         ([], 400, "name in URL does not match"),
+        (b"{nope", 400, "malformed"),
         ({"metadata": {"name": "a"}}, 500, "target.name: Required value"),
         (BINDING | {"metadata": {"name": "a", "uid": "x"}}, 409, "UID in precondition: x"),
         (BINDING | {"metadata": {"name": "a", "resourceVersion": "1"}}, 409, "has been modified"),
     ],
-    ids=["another name", "no object", "no target", "another UID", "another version"],
+    ids=["another name", "no object", "no JSON", "no target", "another UID", "another version"],
 )
 def test_bindings_that_are_refused(
     store: Store, now: datetime, pod: Object, binding: object, code: int, words: str

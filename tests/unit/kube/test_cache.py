@@ -292,6 +292,17 @@ def test_a_malformed_object_does_not_stop_it_and_its_last_good_version_stays() -
     run(test, pod("a", 1))
 
 
+def test_a_stream_of_nonsense_means_a_new_list() -> None:
+    async def test(bench: Bench) -> None:
+        bench.transport.answer(200, page(20, pod("b", 11)))
+        bench.stream.send_bytes(b"{nonsense\n")
+        await bench.clock.advance(1)
+        assert bench.taken() == [(None, "a:1"), ("a:1", None), (None, "b:11")]
+        assert bench.stream.params["resourceVersion"] == "20"
+
+    run(test, pod("a", 1))
+
+
 def test_an_exception_of_the_callback_ends_it() -> None:
     def fail(_old: Pod | None, _new: Pod | None) -> None:
         raise RuntimeError("a bug")

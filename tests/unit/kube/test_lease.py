@@ -8,8 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bireme.kube.client import Client
+from bireme.kube.clock import Clock
 from bireme.kube.errors import TransportError
 from bireme.kube.lease import LeaderElection
 from bireme.kube.transport import Response
@@ -82,7 +85,7 @@ class Line(ScriptedTransport):
 
 
 class Candidate:
-    def __init__(self, server: LeaseServer, clock: FakeClock, name: str, **options: Any) -> None:
+    def __init__(self, server: LeaseServer, clock: Clock, name: str, **options: Any) -> None:
         start = clock.now()
         self.line = Line(server)
         self.told: list[str] = []
@@ -320,6 +323,66 @@ def test_the_lease_is_kept_until_the_callback_has_stopped_the_work() -> None:
         await asyncio.gather(task, return_exceptions=True)
         assert seen == [("a", False)]
         assert "holderIdentity" not in server.spec
+
+    asyncio.run(main())
+
+
+class SkewedClock:
+    """Runs faster or slower than the others."""
+
+    def __init__(self, clock: FakeClock, rate: float) -> None:
+        self._clock = clock
+        self._rate = rate
+
+    def now(self) -> float:
+        return self._clock.now() * self._rate
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds / self._rate)
+
+
+NAMES = ("a", "b", "c")
+troubles = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.sampled_from(["up", "down", "silent", "loses answers"]),
+        st.floats(0.5, 12),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40)
+@given(troubles, st.permutations([0.95, 1.0, 1.1]))
+def test_whatever_happens_at_most_one_leads_and_in_the_end_one_does(
+    troubles: list[tuple[str, str, float]], rates: list[float]
+) -> None:
+    async def main() -> None:
+        clock, server = FakeClock(), LeaseServer()
+        candidates = {
+            name: Candidate(server, SkewedClock(clock, rate), name)
+            for name, rate in zip(NAMES, rates, strict=True)
+        }
+
+        async def advance(seconds: float) -> None:
+            for _ in range(int(seconds * 2)):
+                await clock.advance(0.5)
+                assert sum(each.leads for each in candidates.values()) <= 1
+
+        def connect() -> None:
+            for each in candidates.values():
+                each.line.state = "up"
+
+        async with contextlib.AsyncExitStack() as stack:
+            for each in candidates.values():
+                await stack.enter_async_context(running(each.election.run()))
+            stack.callback(connect)
+            for name, state, seconds in troubles:
+                candidates[name].line.state = state
+                await advance(seconds)
+            connect()
+            await advance(25)
+            assert sum(each.leads for each in candidates.values()) == 1
 
     asyncio.run(main())
 

@@ -202,15 +202,21 @@ class Controller:
         except (KubeError, TimeoutError) as error:
             result = "error"
             seconds = self.queue.retry(key)
-            log.warning("pass failed: %s", error, extra={**_words(key), "retryInSeconds": seconds})
+            log.warning("pass failed: %s", error, extra={**self._words(key), "retryInSeconds": seconds})
         except Exception:
             # A bug in one job's plan must not stop the others.
             result = "error"
             seconds = self.queue.retry(key)
-            log.exception("pass failed", extra={**_words(key), "retryInSeconds": seconds})
+            log.exception("pass failed", extra={**self._words(key), "retryInSeconds": seconds})
         self._pass_seconds[key] = loop.time() - start
         self.metrics.reconciles.labels(key.kind, result).inc()
         self.metrics.reconcile_seconds.labels(key.kind).observe(loop.time() - start)
+
+    def _words(self, key: JobKey) -> dict[str, str]:
+        """What a line of the log says of the job that it is about."""
+        obj = self._jobs[key.kind].get(key.namespace, key.name)
+        uid = obj.metadata.uid if obj is not None else ""
+        return {"kind": key.kind, "namespace": key.namespace, "job": key.name, "uid": uid}
 
     # ---- one pass
 
@@ -227,7 +233,7 @@ class Controller:
             job = decode_job(self._kinds[key.kind], obj)
             invalid = self._verdicts.errors(obj)
         except UnreadableJobError as error:
-            log.warning("unreadable job: %s", error, extra=_words(key))
+            log.warning("unreadable job: %s", error, extra=self._words(key))
             return True
         observed = self._observe(job, invalid)
         now = self._clock.now()
@@ -398,7 +404,3 @@ class _OnlyCondition(msgspec.Struct):
 class _OnlyPhase(msgspec.Struct):
     phase: str = ""
     conditions: list[_OnlyCondition] = []
-
-
-def _words(key: JobKey) -> dict[str, str]:
-    return {"kind": key.kind, "namespace": key.namespace, "job": key.name}

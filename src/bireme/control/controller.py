@@ -40,6 +40,8 @@ WORKERS = 32
 PAUSE = 4.0
 """How many times the length of its last pass a job rests before changes of its children are looked at."""
 LONGEST_PAUSE_SECONDS = 1.0
+SHORTEST_WAIT_SECONDS = 0.02
+"""So that a plan which asks to be woken at once can't keep a core busy."""
 SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 # Kinds of children that are not watched: to watch Secrets would mean to read everybody's.
 UNWATCHED = ("Secret", "ServiceAccount", "Role", "RoleBinding")
@@ -48,14 +50,24 @@ UNWATCHED = ("Secret", "ServiceAccount", "Role", "RoleBinding")
 class Clock(Protocol):
     """The time of day."""
 
-    def now(self) -> datetime: ...
+    def now(self) -> datetime:
+        """In whole seconds: that is what Kubernetes' times are made of."""
+
+    def seconds_until(self, time: datetime) -> float:
+        """How long it is until then, to the fraction."""
 
 
 class WallClock:
-    """The machine's clock, in whole seconds: that is what Kubernetes' times are made of."""
+    """The machine's clock."""
 
     def now(self) -> datetime:
-        return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - the one place that asks
+        return self._exactly().replace(microsecond=0)
+
+    def seconds_until(self, time: datetime) -> float:
+        return (time - self._exactly()).total_seconds()
+
+    def _exactly(self) -> datetime:
+        return datetime.now(UTC)  # noqa: TID251 - the one place that asks
 
 
 class ChildObject(msgspec.Struct, frozen=True, gc=False):
@@ -158,7 +170,15 @@ class Controller:
 
     def is_ready(self) -> bool:
         """Whether every cache is in step with the API server."""
-        return all(cache.is_synced for cache in self._caches())
+        return not self.not_ready()
+
+    def not_ready(self) -> list[str]:
+        """The caches that are not in step yet, each with what is in its way."""
+        return [
+            f"{cache.resource.full_name}: {cache.last_error or 'not listed yet'}"
+            for cache in self._caches()
+            if not cache.is_synced
+        ]
 
     def _caches(self) -> list[Cache[Any]]:
         return [*self._jobs.values(), self._pods, *self._children.values()]
@@ -290,7 +310,8 @@ class Controller:
             self.queue.retry(key)
             return False
         if made.wake_at is not None:
-            self.queue.add_after(key, (made.wake_at - self._clock.now()).total_seconds())
+            seconds = max(SHORTEST_WAIT_SECONDS, self._clock.seconds_until(made.wake_at))
+            self.queue.add_after(key, seconds)
         self._count_start(key, job, made)
         return True
 

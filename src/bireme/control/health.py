@@ -1,6 +1,6 @@
 """Health, readiness and metrics over HTTP."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
@@ -9,17 +9,16 @@ from bireme.control.metrics import Metrics
 METRICS_TYPE = "text/plain; version=0.0.4"
 
 
-def build_app(metrics: Metrics, is_ready: Callable[[], bool]) -> web.Application:
+def build_app(metrics: Metrics, not_ready: Callable[[], Sequence[str]]) -> web.Application:
     """`/healthz` says that the process answers, `/readyz` that it is in step, `/metrics` what it counted."""
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_request: web.Request) -> web.Response:
-        ready = is_ready()
-        return web.Response(
-            text="ok\n" if ready else "caches are not in step yet\n", status=200 if ready else 503
-        )
+        missing = not_ready()
+        text = "".join(f"not in step: {line}\n" for line in missing) or "ok\n"
+        return web.Response(text=text, status=503 if missing else 200)
 
     async def show_metrics(_request: web.Request) -> web.Response:
         return web.Response(body=metrics.text(), headers={"Content-Type": METRICS_TYPE})

@@ -68,7 +68,7 @@ async def _run(client: Client, lease_client: Client, options: Options, stop: asy
         may_write=(lambda: election.is_leader) if election is not None else (lambda: True),
         metrics=metrics,
     )
-    runner = await serve(build_app(metrics, controller.is_ready), options.health_host, options.health_port)
+    runner = await serve(build_app(metrics, controller.not_ready), options.health_host, options.health_port)
     log.info("controller starts", extra={"kinds": [kind.crd_name for kind in kinds]})
     tasks = [asyncio.create_task(_work(controller, election, metrics)), asyncio.create_task(stop.wait())]
     try:

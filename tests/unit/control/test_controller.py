@@ -137,3 +137,20 @@ def test_a_job_at_rest_is_not_written_to_again() -> None:
 async def _idle(controller: Controller) -> bool:
     figures = controller.queue.statistics()
     return not any(figures[name] for name in ("depth", "active", "delayed"))
+
+
+def test_a_kind_that_is_not_served_is_named_as_what_is_waited_for() -> None:
+    async def main() -> None:
+        store = Store([kind for kind in Store().kinds if kind.kind != "PodGroup"])
+        store.create(NAMESPACE, {"metadata": {"name": "default"}}, now())
+        transport = LocalTransport(store, now)
+        async with controller_at_work(Client(transport), "default") as controller:
+
+            async def told() -> bool:
+                return len(controller.not_ready()) == 1 and "404" in controller.not_ready()[0]
+
+            await until(told)
+            assert controller.not_ready()[0].startswith("podgroups.scheduler.tensorstack.dev: ")
+        await transport.close()
+
+    asyncio.run(main())

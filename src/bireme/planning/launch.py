@@ -4,6 +4,7 @@ The launcher proves that it can reach every worker before it starts anything, so
 created together. If one pod of the crew is lost, the whole crew starts again.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -48,7 +49,7 @@ SETTLE: Final = timedelta(seconds=2)
 Records = dict[tuple[str, int], ReplicaStatus]
 
 
-class LaunchCrew:
+class LaunchCrew(ABC):
     """A launcher and its workers; the kinds say how their pods look."""
 
     main_container: str
@@ -68,15 +69,17 @@ class LaunchCrew:
             return self.launcher_container
         return main_container_name(self._template, self.main_container)
 
+    @abstractmethod
     def children(self, observed: Observed) -> list[Manifest]:
-        raise NotImplementedError
+        """All that must be there before the pods, in the order of creation."""
 
+    @abstractmethod
     def launcher_spec(self, observed: Observed, mode: Mode) -> Manifest:
         """The launcher's pod spec, before what every pod gets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def site(self, observed: Observed) -> Site:
-        raise NotImplementedError
+        """Where the job's files are, and how its launcher reaches its workers."""
 
     def cause(
         self, replicas: Sequence[Replica], verdict: Verdict, now: datetime, *, keep_message: bool

@@ -83,7 +83,7 @@ class Executor:
         try:
             return await self._do(job, action)
         except ApiError as error:
-            return Done(troubles=(_trouble(action, error),))
+            return Done(troubles=(trouble_of(action, error),))
         except KubeError as error:
             return Done(troubles=(Trouble("ApiUnavailable", f"{_what(action)}: {error}"),))
 
@@ -179,16 +179,15 @@ def _joined(one: Done, other: Done) -> Done:
     return Done(one.troubles + other.troubles, one.taken + other.taken, one.created + other.created)
 
 
-def _trouble(action: Action, error: ApiError) -> Trouble:
+def trouble_of(action: Action, error: ApiError) -> Trouble:
+    """What to tell of a refused action."""
     what = _what(action)
     if isinstance(error, Forbidden) and "exceeded quota" in error.message:
         return Trouble("QuotaExceeded", f"{what}: {error.message}")
-    if isinstance(error, Forbidden):
-        return Trouble("Forbidden", f"{what}: {error.message}")
-    if isinstance(error, Invalid):
+    # Before Forbidden: a webhook that denies a request answers with 403 as well.
+    if isinstance(error, Invalid) or "admission webhook" in error.message:
         return Trouble("Refused", f"{what}: {error.message}")
-    reason = "Refused" if "admission webhook" in error.message else error.reason or "ApiError"
-    return Trouble(reason, f"{what}: {error.message}")
+    return Trouble(error.reason or type(error).__name__, f"{what}: {error.message}")
 
 
 def _what(action: Action) -> str:

@@ -12,6 +12,17 @@ from bireme.apiserver.pods import PodRules
 from bireme.apiserver.rules import InitialStatus, Object, Rules
 
 
+class Column(msgspec.Struct, frozen=True, kw_only=True, rename={"json_path": "jsonPath"}):
+    """A column of `kubectl get`, as a CRD defines it."""
+
+    name: str
+    type: str
+    json_path: str
+    description: str = ""
+    format: str = ""
+    priority: int = 0
+
+
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """All that the store must know of a kind. One version of a kind is served, and stored."""
 
@@ -36,6 +47,18 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     """What a field selector may name, beside the object's name and namespace."""
     rules: Rules = msgspec.field(default_factory=Rules)
+    definition: str = ""
+    """The name of its OpenAPI definition; a CRD brings its own schema."""
+    crd_schema: Object = msgspec.field(default_factory=dict)
+    """Its `openAPIV3Schema`; empty but for custom kinds."""
+    singular: str = ""
+    """In small letters; the kind's name in small letters where it is empty."""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    """What a CRD shows beside the name; other kinds are printed by code."""
+    subresources: tuple[str, ...] = ()
+    """Those beside `status`."""
 
     @property
     def api_version(self) -> str:
@@ -60,45 +83,98 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NAMESPACE: Final = Kind(
+    definition="io.k8s.api.core.v1.Namespace", short_names=("ns",), subresources=("finalize",),
     plural="namespaces", kind="Namespace", namespaced=False, has_status=True, returns_deleted=True,
     name_format=formats.dns_label, fields=("status.phase",), rules=NamespaceRules(),
 )  # fmt: skip
 POD: Final = Kind(
+    definition="io.k8s.api.core.v1.Pod", short_names=("po",), categories=("all",),
+    subresources=("attach", "binding", "eviction", "exec", "log", "portforward"),
     plural="pods", kind="Pod", has_status=True, has_generation=True, returns_deleted=True, rules=PodRules(),
     fields=("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
             "spec.hostNetwork", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"),
 )  # fmt: skip
 SERVICE: Final = Kind(
+    definition="io.k8s.api.core.v1.Service", short_names=("svc",), categories=("all",),
     plural="services", kind="Service", has_status=True, create_on_update=True, returns_deleted=True,
     name_format=formats.dns_label, fields=("spec.clusterIP", "spec.type"),
     rules=InitialStatus({"loadBalancer": {}}),
 )  # fmt: skip
-CONFIG_MAP: Final = Kind(plural="configmaps", kind="ConfigMap", rules=DataRules())
-SECRET: Final = Kind(plural="secrets", kind="Secret", fields=("type",), rules=SecretRules())
-SERVICE_ACCOUNT: Final = Kind(plural="serviceaccounts", kind="ServiceAccount", returns_deleted=True)
+CONFIG_MAP: Final = Kind(
+    definition="io.k8s.api.core.v1.ConfigMap",
+    short_names=("cm",),
+    plural="configmaps",
+    kind="ConfigMap",
+    rules=DataRules(),
+)
+SECRET: Final = Kind(
+    definition="io.k8s.api.core.v1.Secret",
+    plural="secrets",
+    kind="Secret",
+    fields=("type",),
+    rules=SecretRules(),
+)
+SERVICE_ACCOUNT: Final = Kind(
+    definition="io.k8s.api.core.v1.ServiceAccount",
+    short_names=("sa",),
+    plural="serviceaccounts",
+    kind="ServiceAccount",
+    returns_deleted=True,
+)
 NODE: Final = Kind(
-    plural="nodes", kind="Node", namespaced=False, has_status=True, fields=("spec.unschedulable",)
+    definition="io.k8s.api.core.v1.Node",
+    short_names=("no",),
+    plural="nodes",
+    kind="Node",
+    namespaced=False,
+    has_status=True,
+    fields=("spec.unschedulable",),
 )
 EVENT: Final = Kind(
+    definition="io.k8s.api.core.v1.Event", short_names=("ev",),
     plural="events", kind="Event", create_on_update=True, collected=False,
     fields=("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
             "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
             "reason", "reportingComponent", "source", "type"),
 )  # fmt: skip
 LEASE: Final = Kind(
-    group="coordination.k8s.io", plural="leases", kind="Lease", unconditional=False, create_on_update=True
+    definition="io.k8s.api.coordination.v1.Lease",
+    group="coordination.k8s.io",
+    plural="leases",
+    kind="Lease",
+    unconditional=False,
+    create_on_update=True,
 )
 ROLE: Final = Kind(
+    definition="io.k8s.api.rbac.v1.Role",
     group="rbac.authorization.k8s.io", plural="roles", kind="Role", create_on_update=True,
     name_format=formats.path_segment,
 )  # fmt: skip
 ROLE_BINDING: Final = Kind(
+    definition="io.k8s.api.rbac.v1.RoleBinding",
     group="rbac.authorization.k8s.io", plural="rolebindings", kind="RoleBinding", create_on_update=True,
     name_format=formats.path_segment,
 )  # fmt: skip
 
+PERSISTENT_VOLUME_CLAIM: Final = Kind(
+    definition="io.k8s.api.core.v1.PersistentVolumeClaim", plural="persistentvolumeclaims",
+    kind="PersistentVolumeClaim", short_names=("pvc",), has_status=True, returns_deleted=True,
+    rules=InitialStatus({"phase": "Pending"}),
+)  # fmt: skip
+PRIORITY_CLASS: Final = Kind(
+    definition="io.k8s.api.scheduling.v1.PriorityClass", group="scheduling.k8s.io", plural="priorityclasses",
+    kind="PriorityClass", short_names=("pc",), namespaced=False, has_generation=True,
+)  # fmt: skip
+CUSTOM_RESOURCE_DEFINITION: Final = Kind(
+    definition="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+    group="apiextensions.k8s.io", plural="customresourcedefinitions", kind="CustomResourceDefinition",
+    short_names=("crd", "crds"), categories=("api-extensions",), namespaced=False, has_status=True,
+    has_generation=True, unconditional=False,
+)  # fmt: skip
+
 CORE: Final = (
     NAMESPACE, NODE, POD, SERVICE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT, EVENT, LEASE, ROLE, ROLE_BINDING,
+    PERSISTENT_VOLUME_CLAIM, PRIORITY_CLASS, CUSTOM_RESOURCE_DEFINITION,
 )  # fmt: skip
 
 

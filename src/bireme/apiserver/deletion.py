@@ -67,8 +67,6 @@ def read_options(body: object) -> DeleteOptions:
 
 def check_options(options: DeleteOptions) -> None:
     policy = options.propagation_policy
-    if options.dry_run:
-        raise errors.no_dry_run()
     if policy is not None and options.orphan_dependents is not None:
         sentence = "orphanDependents and deletionPropagation cannot be both set"
         raise errors.invalid_options("DeleteOptions", invalid_value("propagationPolicy", policy, sentence))

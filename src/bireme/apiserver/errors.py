@@ -40,6 +40,8 @@ class StatusError(Exception):
     def __init__(self, status: dict[str, Any]) -> None:
         super().__init__(status["message"])
         self.status = status
+        self.warnings: tuple[str, ...] = ()
+        """What else the writer is told."""
 
     @property
     def code(self) -> int:
@@ -230,6 +232,30 @@ def unsupported_media_type() -> StatusError:
     return StatusError(status(415, "UnsupportedMediaType", "415: Unsupported Media Type", {}))
 
 
+def not_acceptable(served: Iterable[str]) -> StatusError:
+    message = f"only the following media types are accepted: {', '.join(served)}"
+    return StatusError(status(406, "NotAcceptable", message))
+
+
+def unauthorized() -> StatusError:
+    return StatusError(status(401, "Unauthorized", "Unauthorized"))
+
+
+def refused_origin(why: str) -> StatusError:
+    return StatusError(status(403, "Forbidden", f"forbidden: {why}", {}))
+
+
+def body_too_large(most: int) -> StatusError:
+    message = f"Request entity too large: limit is {most}"
+    return StatusError(status(413, "RequestEntityTooLarge", message))
+
+
+def too_many(what: str) -> StatusError:
+    """The client shall come again later."""
+    message = f"too many {what} at once, please try again later"
+    return StatusError(status(429, "TooManyRequests", message, {"retryAfterSeconds": 1}))
+
+
 def unknown_format(accepted: Iterable[str]) -> StatusError:
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(
         accepted
@@ -265,11 +291,6 @@ def internal(message: str) -> StatusError:
     return StatusError(status(500, "", message))
 
 
-def no_apply() -> StatusError:
-    message = "server-side apply is not served yet: use another sort of patch"
-    return StatusError(status(415, "UnsupportedMediaType", message))
-
-
-def no_dry_run() -> StatusError:
-    """Refused, so that nobody takes for tried what was done."""
-    return bad_request("dry-run is not served yet")
+def storage_failed(why: str) -> StatusError:
+    """A write could not be saved, and was not done."""
+    return StatusError(status(507, "InsufficientStorage", f"the write was not saved, and not done: {why}"))

@@ -1,24 +1,33 @@
-"""What controllers of a real cluster do by themselves, as steps: collect garbage, empty namespaces.
+"""What controllers of a real cluster do by themselves: collect garbage, empty namespaces and CRDs.
 
-Each step is one round over all objects, in a fixed order, and returns how many writes it took; 0 means that
-nothing is left to do now. Pods with a grace and objects with finalizers take more than one round.
+    collect, finish_namespaces, settle   whole rounds over all objects, as steps of a simulation
+    Collector                            the same by and by, from the changes: work grows with those alone
+
+A step returns how many writes it took; 0 means that nothing is left to do now. Pods with a grace and objects
+with finalizers take more than one.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
+from bireme.apiserver.crds import cleaned, cleanup_needed
 from bireme.apiserver.deletion import DeleteOptions, Preconditions
-from bireme.apiserver.kinds import NAMESPACE, Kind
+from bireme.apiserver.errors import StatusError
+from bireme.apiserver.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from bireme.apiserver.namespaces import is_terminating
 from bireme.apiserver.objects import FOREGROUND, ORPHAN
 from bireme.apiserver.rules import Object
 from bireme.apiserver.store import Store
 from bireme.apiserver.subresources import finalize
+from bireme.apiserver.tables import Staged
 
 _MOST_ROUNDS: Final = 100
+_BACKGROUND: Final = DeleteOptions(propagation_policy="Background")
 _Standing = Literal["solid", "waiting", "gone", "unknown"]
+Place = tuple[str, str]
+"""The resource and the key of an object."""
 
 
 class DidNotSettleError(AssertionError):
@@ -26,8 +35,6 @@ class DidNotSettleError(AssertionError):
 
 
 class _Item(NamedTuple):
-    """An object as it was when the round began."""
-
     kind: Kind
     obj: Object
 
@@ -60,7 +67,10 @@ def collect(store: Store, now: datetime) -> int:
     in doubt: nothing is done.
     """
     before = store.version
-    _Round(store, now).run()
+    visit = _Visit(store, now)
+    for kind in store.kinds:
+        for obj in store.all(kind):
+            visit.at((kind.resource, kind.key_of(obj)), uid=obj["metadata"]["uid"])
     return store.version - before
 
 
@@ -69,7 +79,8 @@ def finish_namespaces(store: Store, now: datetime) -> int:
     before = store.version
     for namespace in store.all(NAMESPACE):
         if is_terminating(namespace):
-            _finish(store, namespace["metadata"]["name"], now)
+            _empty(store, namespace["metadata"]["name"], now)
+            _finish(store, namespace["metadata"]["name"])
     return store.version - before
 
 
@@ -82,45 +93,135 @@ def settle(store: Store, now: datetime) -> int:
     raise DidNotSettleError(f"still writing after {_MOST_ROUNDS} rounds")
 
 
-def _finish(store: Store, namespace: str, now: datetime) -> None:
-    options = DeleteOptions(propagation_policy="Background")
-    inside = [kind for kind in store.kinds if kind.namespaced]
-    for kind in inside:
-        store.delete_collection(kind, now, options, namespace=namespace)
-    if not any(store.list(kind, namespace=namespace).items for kind in inside):
+class Collector:
+    """Finds out from each change what there is to do, and does it a little at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: dict[Place, None] = {}
+        for kind in store.kinds:
+            for record in store.records(kind):
+                if record.owners or record.is_going:
+                    self._waiting[kind.resource, record.key] = None
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting)
+
+    def notice(self, changes: Iterable[Staged]) -> None:
+        """Look at what was written."""
+        for resource, change in changes:
+            before, after = change.before, change.after
+            if after is None:
+                self._notice_removal(resource, change.key)
+            elif after.is_going or after.owners:
+                self._waiting[resource, change.key] = None
+            if before is not None and (after is None or after.is_going):
+                self._add(self._store.dependents(before.uid))
+            for uid in (*(before.owners if before else ()), *(after.owners if after else ())):
+                self._add_going(self._store.place(uid))
+
+    def step(self, now: datetime, most: int = 64) -> int:
+        """Visit at most so many of the objects that wait."""
+        before = self._store.version
+        visit = _Visit(self._store, now)
+        for place in list(self._waiting)[:most]:
+            del self._waiting[place]
+            # What one object can't have must not keep the others waiting.
+            with contextlib.suppress(StatusError), self._store.attempt():
+                visit.at(place)
+                self._finish(place, now)
+        return self._store.version - before
+
+    def _notice_removal(self, resource: str, key: str) -> None:
+        namespace, _, _ = key.rpartition("/")
+        if namespace:
+            self._add_going((NAMESPACE.resource, namespace))
+        self._add_going((CUSTOM_RESOURCE_DEFINITION.resource, resource))
+
+    def _add(self, places: Iterable[Place]) -> None:
+        self._waiting |= dict.fromkeys(places)
+
+    def _add_going(self, place: Place | None) -> None:
+        if place is not None and self._is_going(place):
+            self._waiting[place] = None
+
+    def _is_going(self, place: Place) -> bool:
+        kind = self._store.registry.of(place[0])
+        if kind is None:
+            return False
+        record = self._store.record_at(kind, place[1])
+        return record is not None and record.is_going
+
+    def _finish(self, place: Place, now: datetime) -> None:
+        resource, name = place
+        if resource == NAMESPACE.resource and self._is_going(place):
+            _empty(self._store, name, now)
+            _finish(self._store, name)
+        elif resource == CUSTOM_RESOURCE_DEFINITION.resource and self._is_going(place):
+            _clean_up(self._store, name, now)
+
+
+def _empty(store: Store, namespace: str, now: datetime) -> None:
+    for kind in store.kinds:
+        if kind.namespaced:
+            _delete_all(store, kind, now, namespace)
+
+
+def _delete_all(store: Store, kind: Kind, now: datetime, namespace: str = "") -> None:
+    """Ask all of a kind to go that was not asked before."""
+    for record in store.list(kind, namespace=namespace).records:
+        if not record.is_going:
+            place, name = kind.place(record.key)
+            store.delete(kind, name, now, _BACKGROUND, namespace=place)
+
+
+def _finish(store: Store, namespace: str) -> None:
+    if all(store.is_empty(kind, namespace=namespace) for kind in store.kinds if kind.namespaced):
         finalize(store, namespace)
 
 
-class _Round:
+def _clean_up(store: Store, crd_name: str, now: datetime) -> None:
+    """Delete what a CRD defines, then let the CRD go."""
+    crd = store.get(CUSTOM_RESOURCE_DEFINITION, crd_name)
+    kind = store.registry.of(crd_name)
+    if not cleanup_needed(crd):
+        return
+    if kind is not None:
+        _delete_all(store, kind, now)
+    if kind is None or store.is_empty(kind):
+        store.commit(CUSTOM_RESOURCE_DEFINITION, crd, cleaned(crd))
+
+
+class _Visit:
+    """Looks at one object after the other, and does what its owners or its finalizers ask for."""
+
     def __init__(self, store: Store, now: datetime) -> None:
         self._store, self._now = store, now
-        self._items = [_Item(kind, obj) for kind in store.kinds for obj in store.all(kind)]
-        self._dependents: dict[str, list[_Item]] = defaultdict(list)
-        for item in self._items:
-            for owner in item.owners:
-                self._dependents[owner["uid"]].append(item)
 
-    def run(self) -> None:
-        for seen in self._items:
-            item = self._now_at(seen)
-            if item is None:
-                continue
-            if item.waits_for(ORPHAN):
-                self._orphan_dependents(item)
-            elif item.waits_for(FOREGROUND):
-                self._finish_foreground(item)
-            elif item.owners and "deletionTimestamp" not in item.obj["metadata"]:
-                self._judge(item)
+    def at(self, place: Place, uid: str = "") -> None:
+        """Visit what stands at a place, if it is still there, and still the one with the UID."""
+        item = self._item(place)
+        if item is None or (uid and item.uid != uid):
+            return
+        if item.waits_for(ORPHAN):
+            self._orphan_dependents(item)
+        elif item.waits_for(FOREGROUND):
+            self._finish_foreground(item)
+        elif item.owners and "deletionTimestamp" not in item.obj["metadata"]:
+            self._judge(item)
 
-    def _now_at(self, seen: _Item) -> _Item | None:
-        """The same object as it is by now; None if it is gone."""
-        obj = self._store.find(seen.kind, seen.obj["metadata"]["name"], namespace=seen.namespace)
-        return _Item(seen.kind, obj) if obj is not None and obj["metadata"]["uid"] == seen.uid else None
+    def _item(self, place: Place) -> _Item | None:
+        kind = self._store.registry.of(place[0])
+        if kind is None or not kind.collected:
+            return None
+        record = self._store.record_at(kind, place[1])
+        return None if record is None else _Item(kind, record.object())
 
     def _dependents_of(self, owner: _Item) -> Iterator[tuple[_Item, Object]]:
-        """Who still refers to an owner, and by which reference."""
-        for seen in self._dependents[owner.uid]:
-            if (item := self._now_at(seen)) is not None:
+        """Who refers to an owner, and by which reference."""
+        for place in self._store.dependents(owner.uid):
+            if (item := self._item(place)) is not None:
                 yield from ((item, each) for each in item.owners if each["uid"] == owner.uid)
 
     def _orphan_dependents(self, owner: _Item) -> None:
@@ -163,15 +264,17 @@ class _Round:
             self._write(item, {"ownerReferences": free})
 
     def _drop_references(self, item: _Item, uids: set[str]) -> None:
-        self._write(item, {"ownerReferences": [each for each in item.owners if each["uid"] not in uids]})
+        if uids:
+            self._write(item, {"ownerReferences": [each for each in item.owners if each["uid"] not in uids]})
 
     def _drop_finalizer(self, item: _Item, finalizer: str) -> None:
         rest = [each for each in item.obj["metadata"]["finalizers"] if each != finalizer]
         self._write(item, {"finalizers": rest})
 
     def _write(self, item: _Item, metadata: Object) -> None:
-        name = item.obj["metadata"]["name"]
-        self._store.patch(item.kind, name, {"metadata": metadata}, namespace=item.namespace)
+        """Write metadata past all admission: an object that is invalid by now must be able to go."""
+        changed = {key: value for key, value in (item.obj["metadata"] | metadata).items() if value != []}
+        self._store.commit(item.kind, item.obj, item.obj | {"metadata": changed})
 
     def _delete(self, item: _Item, policy: str) -> None:
         options = DeleteOptions(preconditions=Preconditions(item.uid), propagation_policy=policy)

@@ -6,10 +6,19 @@ import msgspec
 
 from bireme.api import kinds as api
 from bireme.apiserver import formats
+from bireme.apiserver.crd_rules import CrdRules
 from bireme.apiserver.data import DataRules, SecretRules
+from bireme.apiserver.events import EventRules
+from bireme.apiserver.leases import LeaseRules
 from bireme.apiserver.namespaces import NamespaceRules
+from bireme.apiserver.nodes import NodeRules
 from bireme.apiserver.pods import PodRules
-from bireme.apiserver.rules import InitialStatus, Object, Rules
+from bireme.apiserver.priority import PriorityClassRules
+from bireme.apiserver.rbac import RoleBindingRules, RoleRules
+from bireme.apiserver.rules import Object, Rules
+from bireme.apiserver.service_accounts import ServiceAccountRules
+from bireme.apiserver.services import ServiceRules
+from bireme.apiserver.volumes import ClaimRules
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, rename={"json_path": "jsonPath"}):
@@ -73,6 +82,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         """Where an object stands; lists are sorted by it."""
         return f"{namespace}/{name}" if self.namespaced else name
 
+    def place(self, key: str) -> tuple[str, str]:
+        """The namespace and the name that a key stands for."""
+        namespace, _, name = key.rpartition("/")
+        return namespace, name
+
     def etcd_key(self, namespace: str, name: str) -> str:
         """Where a real server would keep an object: it names that in errors."""
         resource = f"{self.group}/{self.plural}" if self.custom else self.plural
@@ -98,7 +112,7 @@ SERVICE: Final = Kind(
     definition="io.k8s.api.core.v1.Service", short_names=("svc",), categories=("all",),
     plural="services", kind="Service", has_status=True, create_on_update=True, returns_deleted=True,
     name_format=formats.dns_label, fields=("spec.clusterIP", "spec.type"),
-    rules=InitialStatus({"loadBalancer": {}}),
+    rules=ServiceRules(),
 )  # fmt: skip
 CONFIG_MAP: Final = Kind(
     definition="io.k8s.api.core.v1.ConfigMap",
@@ -120,6 +134,7 @@ SERVICE_ACCOUNT: Final = Kind(
     plural="serviceaccounts",
     kind="ServiceAccount",
     returns_deleted=True,
+    rules=ServiceAccountRules(),
 )
 NODE: Final = Kind(
     definition="io.k8s.api.core.v1.Node",
@@ -129,10 +144,11 @@ NODE: Final = Kind(
     namespaced=False,
     has_status=True,
     fields=("spec.unschedulable",),
+    rules=NodeRules(),
 )
 EVENT: Final = Kind(
     definition="io.k8s.api.core.v1.Event", short_names=("ev",),
-    plural="events", kind="Event", create_on_update=True, collected=False,
+    plural="events", kind="Event", create_on_update=True, collected=False, rules=EventRules(),
     fields=("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
             "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
             "reason", "reportingComponent", "source", "type"),
@@ -144,32 +160,33 @@ LEASE: Final = Kind(
     kind="Lease",
     unconditional=False,
     create_on_update=True,
+    rules=LeaseRules(),
 )
 ROLE: Final = Kind(
     definition="io.k8s.api.rbac.v1.Role",
     group="rbac.authorization.k8s.io", plural="roles", kind="Role", create_on_update=True,
-    name_format=formats.path_segment,
+    name_format=formats.path_segment, rules=RoleRules(),
 )  # fmt: skip
 ROLE_BINDING: Final = Kind(
     definition="io.k8s.api.rbac.v1.RoleBinding",
     group="rbac.authorization.k8s.io", plural="rolebindings", kind="RoleBinding", create_on_update=True,
-    name_format=formats.path_segment,
+    name_format=formats.path_segment, rules=RoleBindingRules(),
 )  # fmt: skip
 
 PERSISTENT_VOLUME_CLAIM: Final = Kind(
     definition="io.k8s.api.core.v1.PersistentVolumeClaim", plural="persistentvolumeclaims",
     kind="PersistentVolumeClaim", short_names=("pvc",), has_status=True, returns_deleted=True,
-    rules=InitialStatus({"phase": "Pending"}),
+    rules=ClaimRules(),
 )  # fmt: skip
 PRIORITY_CLASS: Final = Kind(
     definition="io.k8s.api.scheduling.v1.PriorityClass", group="scheduling.k8s.io", plural="priorityclasses",
-    kind="PriorityClass", short_names=("pc",), namespaced=False, has_generation=True,
+    kind="PriorityClass", short_names=("pc",), namespaced=False, rules=PriorityClassRules(),
 )  # fmt: skip
 CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     definition="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     group="apiextensions.k8s.io", plural="customresourcedefinitions", kind="CustomResourceDefinition",
     short_names=("crd", "crds"), categories=("api-extensions",), namespaced=False, has_status=True,
-    has_generation=True, unconditional=False,
+    has_generation=True, unconditional=False, rules=CrdRules(),
 )  # fmt: skip
 
 CORE: Final = (

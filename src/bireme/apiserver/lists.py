@@ -9,6 +9,7 @@ import msgspec
 
 from bireme.apiserver import errors
 from bireme.apiserver.errors import forbidden_value, not_supported
+from bireme.apiserver.records import Record
 from bireme.apiserver.rules import Object
 from bireme.apiserver.selectors import Selection
 from bireme.apiserver.tables import Table
@@ -17,6 +18,7 @@ LATEST: Final = -1
 """Instead of a version: continue at whatever version there is."""
 _ENCODING: Final = "meta.k8s.io/v1"
 _MATCHES: Final = ("Exact", "NotOlderThan")
+_LONGEST_VERSION: Final = 20
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +40,15 @@ class Page(NamedTuple):
     A page may be the last but for objects that do not match; `remaining` is told only where all do.
     """
 
-    items: list[Object]
+    records: list[Record]
     version: int
     continue_token: str = ""
     remaining: int | None = None
+
+    @property
+    def items(self) -> list[Object]:
+        """Decoded anew at each call."""
+        return [record.object() for record in self.records]
 
 
 class _Token(msgspec.Struct):
@@ -57,20 +64,20 @@ def list_page(table: Table, selection: Selection, query: Query, current: int) ->
         version = current
     elif version < table.history.horizon:
         raise _expired(query, start)
-    objects = table.objects if version == current else table.at(version)
-    keys = table.keys() if objects is table.objects else sorted(objects)
+    records = table.records if version == current else table.at(version)
+    keys = table.keys() if records is table.records else sorted(records)
     prefix = f"{selection.namespace}/" if selection.namespace else ""
     inside = keys[bisect.bisect_left(keys, prefix + start) : bisect.bisect_left(keys, f"{prefix}\U0010ffff")]
-    matching = ((key, objects[key]) for key in inside if selection.matches(objects[key]))
+    matching = (records[key] for key in inside if selection.matches(records[key]))
     # A list of any version is answered whole: the limit is not looked at there.
     if query.limit <= 0 or (query.resource_version == "0" and not query.continue_token):
-        return Page([obj for _, obj in matching], version)
+        return Page(list(matching), version)
     found = list(itertools.islice(matching, query.limit))
-    rest = len(inside) - bisect.bisect_right(inside, found[-1][0]) if found else 0
+    rest = len(inside) - bisect.bisect_right(inside, found[-1].key) if found else 0
     if len(found) < query.limit or not rest:
-        return Page([obj for _, obj in found], version)
-    token = _encode(version, f"/{found[-1][0].removeprefix(prefix)}\0")
-    return Page([obj for _, obj in found], version, token, rest if selection.is_unselective else None)
+        return Page(found, version)
+    token = _encode(version, f"/{found[-1].key.removeprefix(prefix)}\0")
+    return Page(found, version, token, rest if selection.is_unselective else None)
 
 
 def _position(query: Query, current: int) -> tuple[int, str]:
@@ -117,12 +124,17 @@ def check_watch(query: Query) -> None:
 
 def read_version(text: str) -> int:
     """A resourceVersion; empty is 0."""
+    why = ""
     if text and not (text.isascii() and text.isdigit()):
+        why = "invalid syntax"
+    elif len(text.lstrip("0")) > _LONGEST_VERSION or int(text.lstrip("0") or 0) >= 1 << 64:
+        why = "value out of range"
+    if why:
         raise errors.bad_request(
             f'invalid resource version: resourceVersion: Invalid value: "{text}":'
-            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+            f' strconv.ParseUint: parsing "{text}": {why}'
         )
-    return int(text or 0)
+    return int(text.lstrip("0") or 0)
 
 
 def _expired(query: Query, start: str) -> errors.StatusError:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bireme.apiserver.errors import StatusError
-from bireme.apiserver.routes import Request, answer, open_watch, watch_seconds
+from bireme.apiserver.routes import Request, handle, open_watch, watch_seconds
 from bireme.apiserver.store import Store
 from bireme.apiserver.watch import Event, Watcher
 from bireme.kube.errors import TransportError, error_from
@@ -44,8 +44,8 @@ class LocalTransport:
         await asyncio.sleep(0)
         self._check_open(path)
         request = Request(method, path, params or {}, body or b"", content_type)
-        code, answered = answer(self._store, request, self._now())
-        return Response(code, _HEADERS, _encode(answered))
+        reply = handle(self._store, request, self._now())
+        return Response(reply.code, _HEADERS, reply.json())
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -97,7 +97,7 @@ class _Stream:
         while deadline is None or loop.time() < deadline:
             self._ready.clear()
             if events := self._news():
-                yield b"".join(map(_line, events))
+                yield b"".join(event.line for event in events)
             elif self._watcher.closed:
                 return
             else:
@@ -120,7 +120,3 @@ class _Stream:
     def end(self) -> None:
         self._watcher.close()
         self._ready.set()
-
-
-def _line(event: Event) -> bytes:
-    return _encode({"type": event.type, "object": event.object}) + b"\n"

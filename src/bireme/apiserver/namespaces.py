@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Final
 
+from bireme.apiserver.errors import FieldError, invalid_value
 from bireme.apiserver.rules import Object, Rules
 from bireme.apiserver.times import write_time
 
@@ -30,6 +31,22 @@ class NamespaceRules(Rules):
 
     def prepare_update(self, new: Object, old: Object) -> None:
         new["spec"] = old["spec"]
+
+    def prepare_status(self, new: Object, old: Object) -> None:  # noqa: ARG002
+        self.default(new)
+        status = new.get("status") or {}
+        new["status"] = status | {"phase": status.get("phase") or "Active"}
+
+    def status_problems(self, new: Object, old: Object) -> list[FieldError]:  # noqa: ARG002
+        phase, going = new["status"]["phase"], "deletionTimestamp" in new["metadata"]
+        if not going and phase != "Active":
+            return [
+                invalid_value("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")
+            ]
+        if going and phase != "Terminating":
+            sentence = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            return [invalid_value("status.Phase", phase, sentence)]
+        return []
 
     def hold(self, obj: Object, now: datetime) -> Object | None:
         if "deletionTimestamp" in obj["metadata"]:

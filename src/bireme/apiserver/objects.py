@@ -17,7 +17,7 @@ _LONGEST_GENERATED: Final = 63
 _FIELDS: Final = (
     "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences",
-    "finalizers",
+    "finalizers", "managedFields",
 )  # fmt: skip
 _OF_THE_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _IMMUTABLE: Final = ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -49,6 +49,7 @@ class _Metadata(msgspec.Struct):
     annotations: dict[str, str | None] | None = None
     ownerReferences: list[_OwnerReference] | None = None  # noqa: N815
     finalizers: list[str] | None = None
+    managedFields: list[dict[str, Any]] | None = None  # noqa: N815
 
 
 class MalformedError(Exception):
@@ -77,18 +78,19 @@ def _canonical(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def shaped(kind: Kind, body: object) -> Object:
-    """A body as an object of its kind, with its metadata cleaned: new at its top and in its metadata.
-
-    Raises MalformedError.
-    """
+def check_shape(kind: Kind, body: object) -> None:
+    """Raise MalformedError for what is no object, or has metadata of wrong types."""
     if not isinstance(body, dict):
         raise MalformedError(f"json: cannot unmarshal into Go value of type {kind.kind}")
-    metadata = {} if body.get("metadata") is None else body["metadata"]
     try:
-        msgspec.convert(metadata, _Metadata)
+        msgspec.convert({} if body.get("metadata") is None else body["metadata"], _Metadata)
     except msgspec.ValidationError as error:
         raise MalformedError(f"metadata: {error}") from error
+
+
+def shaped(kind: Kind, body: Object) -> Object:
+    """A body of right shape as an object of its kind: new at its top and in its metadata, cleaned."""
+    metadata = body.get("metadata") or {}
     shaped = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": _cleaned(metadata)}
     return shaped | {
         key: value for key, value in body.items() if key not in shaped and not _is_left_out(kind, key, value)
@@ -201,6 +203,19 @@ def metadata_problems(kind: Kind, metadata: Object) -> list[FieldError]:
         *_reference_problems(metadata),
         *_finalizer_problems(kind, metadata.get("finalizers", [])),
     ]
+
+
+def changed_problems(kind: Kind, new: Object, old: Object) -> list[FieldError]:
+    """What is wrong with the metadata of an update, and with the change of it."""
+    metadata = new["metadata"]
+    return [*metadata_problems(kind, metadata), *update_problems(metadata, old["metadata"])]
+
+
+def only_owners(metadata: Object, old: Object) -> Object:
+    """The old metadata, with the new owners of fields: all that a custom kind's status write may change."""
+    kept = {field: value for field, value in old.items() if field != "managedFields"}
+    owners = metadata.get("managedFields")
+    return kept | {"managedFields": owners} if owners else kept
 
 
 def update_problems(metadata: Object, old: Object) -> list[FieldError]:

@@ -6,28 +6,37 @@ Every function returns a new document and leaves the old one as it was; what did
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from bireme.apiserver import errors, strategic
 from bireme.apiserver.kinds import Kind
 from bireme.apiserver.objects import same
 from bireme.apiserver.rules import Object
+from bireme.apiserver.structural.strictness import duplicate_fields
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 MOST_OPERATIONS: Final = 10_000
+MOST_COPIED_BYTES: Final = 3 * 1024 * 1024
+"""By all operations of a patch: each copy may double what is there."""
 
 Change = Callable[[Any, str], None]
 
 
 def check_media_type(kind: Kind, media_type: str) -> None:
     """Refuse what a kind can't be patched with; of our own kinds nobody knows the merge keys."""
-    if media_type == APPLY_PATCH:
-        raise errors.no_apply()
     if kind.custom and media_type not in (JSON_PATCH, MERGE_PATCH):
         raise errors.unknown_format([JSON_PATCH, MERGE_PATCH, APPLY_PATCH])
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH):
         raise errors.unsupported_media_type()
+
+
+def repeated_fields(patch: object, media_type: str) -> tuple[str, ...]:
+    """What a strict reader says of fields that stand twice in a patch; it must be JSON in bytes."""
+    found = duplicate_fields(patch) if isinstance(patch, bytes) else ()
+    return tuple(f"json patch {each}" for each in found) if media_type == JSON_PATCH else found
 
 
 def apply_patch(kind: Kind, document: Object, patch: object, media_type: str) -> Any:
@@ -36,9 +45,15 @@ def apply_patch(kind: Kind, document: Object, patch: object, media_type: str) ->
         return json_patch(document, patch)
     if not isinstance(patch, dict):
         raise errors.bad_request("error decoding patch: json: cannot unmarshal into Go value of type map")
-    return (
-        merge_patch(document, patch) if media_type == MERGE_PATCH else strategic.merge(kind, document, patch)
-    )
+    return merge_patch(document, patch) if media_type == MERGE_PATCH else _strategic(kind, document, patch)
+
+
+def _strategic(kind: Kind, document: Object, patch: Object) -> Any:
+    try:
+        return strategic.merge(kind, document, patch)
+    except (LookupError, TypeError, AttributeError) as error:
+        # Lists where maps must be, keys that are none: there are as many ways as there are directives.
+        raise errors.bad_request(f"invalid patch format: {error}") from error
 
 
 def merge_patch(document: object, patch: object) -> Any:
@@ -68,11 +83,21 @@ def json_patch(document: Any, operations: object) -> Any:
             errors.status(413, "RequestEntityTooLarge", f"Request entity too large: {sentence}")
         )
     try:
+        copied_bytes = 0
         for operation in operations:
+            copied_bytes += _copied_bytes(document, operation)
+            if copied_bytes > MOST_COPIED_BYTES:
+                raise ValueError("too much is copied")
             document = _apply(document, operation)
-    except (LookupError, ValueError, TypeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise errors.unprocessable() from error
     return document
+
+
+def _copied_bytes(document: Any, operation: Object) -> int:
+    if operation.get("op") != "copy":
+        return 0
+    return len(msgspec.json.encode(_read(document, _steps(operation["from"]))))
 
 
 def _apply(document: Any, operation: Object) -> Any:

@@ -1,5 +1,6 @@
 """From a request to the store, and back to what is answered; sockets and headers are for others."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -7,17 +8,25 @@ from urllib.parse import unquote
 
 import msgspec
 
-from bireme.apiserver import errors, subresources
+from bireme.apiserver import errors, patches, subresources
 from bireme.apiserver.deletion import Decision, DeleteOptions, read_options
-from bireme.apiserver.kinds import POD, Kind
+from bireme.apiserver.kinds import NAMESPACE, Kind
 from bireme.apiserver.lists import Page, Query
+from bireme.apiserver.objects import MalformedError, copied
 from bireme.apiserver.rules import Object
 from bireme.apiserver.store import Store
+from bireme.apiserver.terms import Terms, check_terms
 from bireme.apiserver.watch import Watcher
 
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 _NAMESPACE_SUBRESOURCES: Final = ("status", "finalize")
 _CREATED_BESIDE: Final = {"binding": subresources.bind, "eviction": subresources.evict}
+_OPTIONS: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+_JSON: Final = "application/json"
+_IS_INTEGER: Final = re.compile("[+-]?[0-9]+")
+_LONGEST_INTEGER: Final = 100
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class Request(NamedTuple):
@@ -27,7 +36,9 @@ class Request(NamedTuple):
     path: str
     params: Mapping[str, str] = {}
     body: bytes = b""
-    content_type: str = "application/json"
+    content_type: str = _JSON
+    client: str = ""
+    """Who asks, by the name that owns fields."""
 
 
 class Target(NamedTuple):
@@ -44,15 +55,57 @@ class Answer(NamedTuple):
     body: Object
 
 
+class Reply(NamedTuple):
+    """What is answered: an object or a page of a kind, or a Status."""
+
+    code: int
+    obj: Object
+    kind: Kind | None = None
+    """Of what `obj` or `page` is; None for a Status."""
+    page: Page | None = None
+    warnings: tuple[str, ...] = ()
+
+    def json(self) -> bytes:
+        if self.kind is None or self.page is None:
+            return _encode(self.obj)
+        return _list_json(self.kind, self.page)
+
+    def body(self) -> Object:
+        if self.kind is None or self.page is None:
+            return self.obj
+        decoded: Object = msgspec.json.decode(self.json())
+        return decoded
+
+
 def answer(store: Store, request: Request, now: datetime) -> Answer:
     """Do what is asked; a refusal is an answer too."""
+    reply = handle(store, request, now)
+    return Answer(reply.code, reply.body())
+
+
+def handle(store: Store, request: Request, now: datetime) -> Reply:
+    """Do what is asked; a refusal is an answer too."""
     try:
-        if request.params.get("dryRun"):
-            raise errors.no_dry_run()
-        target = find_target(store, request.path)
-        return _dispatch(store, target, request, now)
+        return serve(store, find_target(store, request.path), request, now)
     except errors.StatusError as error:
-        return Answer(error.code, error.status)
+        return Reply(error.code, error.status)
+
+
+def serve(store: Store, target: Target, request: Request, now: datetime) -> Reply:
+    """Do what is asked of a target. Raises StatusError, and has written nothing then."""
+    if request.method in ("GET", "HEAD"):
+        return _read(store, target, request)
+    terms = _terms(request)
+    try:
+        with store.attempt(dry_run=terms.dry_run):
+            before = _version_of(store, target) if terms.dry_run else ""
+            reply = _write(store, target, request, now, terms)
+    except errors.StatusError as refused:
+        refused.warnings = tuple(terms.warnings)
+        raise
+    if terms.dry_run and reply.kind is not None:
+        reply = reply._replace(obj=_as_before(reply.obj, before))
+    return reply._replace(warnings=tuple(terms.warnings))
 
 
 def open_watch(store: Store, path: str, params: Mapping[str, str], wake: Callable[[], None]) -> Watcher:
@@ -77,7 +130,7 @@ def find_target(store: Store, path: str) -> Target:
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource, *more = [*rest, "", "", ""][:4] if len(rest) < 4 else rest
-    kind = next((k for k in store.kinds if (k.group, k.version, k.plural) == (group, version, plural)), None)
+    kind = store.registry.at(group, version, plural)
     if kind is None or any(more) or (kind.namespaced and not namespace and name):
         raise errors.no_such_path()
     if subresource and not _has_subresource(kind, subresource):
@@ -88,92 +141,148 @@ def find_target(store: Store, path: str) -> Target:
 def _has_subresource(kind: Kind, subresource: str) -> bool:
     if subresource == "status":
         return kind.has_status
-    return kind.resource == POD.resource and subresource in _CREATED_BESIDE
+    return subresource in kind.subresources
 
 
-def _dispatch(store: Store, target: Target, request: Request, now: datetime) -> Answer:
-    if target.subresource in _CREATED_BESIDE:
+def _read(store: Store, target: Target, request: Request) -> Reply:
+    kind, namespace, name, subresource = target
+    if subresource not in ("", "status"):
+        raise errors.method_not_allowed()
+    if name:
+        return Reply(200, store.get(kind, name, namespace=namespace), kind)
+    if request.params.get("watch") in _TRUE:
+        raise errors.bad_request("a watch is a stream")
+    return Reply(200, {}, kind, store.list(kind, read_query(request.params), namespace=namespace))
+
+
+def _write(store: Store, target: Target, request: Request, now: datetime, terms: Terms) -> Reply:
+    kind, namespace, name, subresource = target
+    if subresource in _CREATED_BESIDE:
         return _create_beside(store, target, request, now)
-    place = "item" if target.name else "collection"
-    match request.method, place:
-        case "GET", "item":
-            return Answer(200, store.get(target.kind, target.name, namespace=target.namespace))
-        case "GET", "collection":
-            return _list(store, target, request)
-        case "POST", "collection":
-            body = _body(request)
-            return Answer(201, store.create(target.kind, body, now, namespace=target.namespace))
-        case "PUT", "item":
-            return _replace(store, target, request, now)
-        case "PATCH", "item":
-            return _patch(store, target, request)
-        case "DELETE", _ if not target.subresource:
+    if subresource == "finalize" and kind.resource == NAMESPACE.resource:
+        return _finalize(store, target, request)
+    if subresource not in ("", "status"):
+        raise errors.method_not_allowed()
+    match request.method, bool(name):
+        case "POST", False:
+            created = store.create(kind, _body(request), now, namespace=namespace, terms=terms)
+            return Reply(201, created, kind)
+        case "PUT", True:
+            return _replace(store, target, request, now, terms)
+        case "PATCH", True:
+            return _patch(store, target, request, now, terms)
+        case "DELETE", _ if not subresource:
             return _delete(store, target, request, now)
     raise errors.method_not_allowed()
 
 
-def _create_beside(store: Store, target: Target, request: Request, now: datetime) -> Answer:
+def _create_beside(store: Store, target: Target, request: Request, now: datetime) -> Reply:
     if request.method != "POST":
         raise errors.method_not_allowed()
     create = _CREATED_BESIDE[target.subresource]
     create(store, target.name, _body(request), now, namespace=target.namespace)
-    return Answer(201, errors.success(201))
+    return Reply(201, errors.success(201))
 
 
-def _list(store: Store, target: Target, request: Request) -> Answer:
-    if request.params.get("watch") in _TRUE:
-        raise errors.bad_request("a watch is a stream")
-    page = store.list(target.kind, read_query(request.params), namespace=target.namespace)
-    return Answer(200, _list_object(target.kind, page))
+def _finalize(store: Store, target: Target, request: Request) -> Reply:
+    if request.method != "PUT":
+        raise errors.method_not_allowed()
+    written = subresources.refinalize(store, target.name, _body(request))
+    return Reply(200, written, target.kind)
 
 
-def _list_object(kind: Kind, page: Page) -> Object:
+def _list_json(kind: Kind, page: Page) -> bytes:
+    """A list, joined from what its objects are kept as."""
     metadata: Object = {"resourceVersion": str(page.version)}
     if page.continue_token:
         metadata["continue"] = page.continue_token
     if page.remaining is not None:
         metadata["remainingItemCount"] = page.remaining
-    items = page.items if kind.custom else [_untyped(item) for item in page.items]
-    return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": []}
+    raws = [record.raw for record in page.records]
+    if not kind.custom:
+        # As a server lists its own kinds: without saying of each what it is.
+        typed = len(_encode({"kind": kind.kind, "apiVersion": kind.api_version})) - 1
+        raws = [b"{" + raw[typed + 1 :] for raw in raws]
+    return b"%b%b]}" % (_encode(head)[:-2], b",".join(raws))
 
 
-def _untyped(item: Object) -> Object:
-    """As a server lists its own kinds: without saying of each what it is."""
-    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
-
-
-def _replace(store: Store, target: Target, request: Request, now: datetime) -> Answer:
+def _replace(store: Store, target: Target, request: Request, now: datetime, terms: Terms) -> Reply:
     kind, namespace, name, subresource = target
     body = _body(request)
-    created = store.find(kind, name, namespace=namespace) is None
-    written = store.replace(kind, name, body, now, namespace=namespace, subresource=subresource)
-    return Answer(201 if created else 200, written)
+    created = store.record(kind, name, namespace=namespace) is None
+    written = store.replace(kind, name, body, now, namespace=namespace, subresource=subresource, terms=terms)
+    return Reply(201 if created else 200, written, kind)
 
 
-def _patch(store: Store, target: Target, request: Request) -> Answer:
+def _patch(store: Store, target: Target, request: Request, now: datetime, terms: Terms) -> Reply:
     kind, namespace, name, subresource = target
-    media_type = request.content_type.partition(";")[0].strip()
-    written = store.patch(kind, name, request.body, media_type, namespace=namespace, subresource=subresource)
-    return Answer(200, written)
+    media_type = _media_type(request)
+    if media_type == patches.APPLY_PATCH:
+        created = store.record(kind, name, namespace=namespace) is None
+        written = store.apply(
+            kind, name, request.body, now, namespace=namespace, subresource=subresource, terms=terms
+        )
+        return Reply(201 if created else 200, written, kind)
+    written = store.patch(
+        kind, name, request.body, media_type, now, namespace=namespace, subresource=subresource, terms=terms
+    )
+    return Reply(200, written, kind)
 
 
-def _delete(store: Store, target: Target, request: Request, now: datetime) -> Answer:
+def _delete(store: Store, target: Target, request: Request, now: datetime) -> Reply:
     options = _delete_options(request)
+    if not target.name and target.kind.resource == NAMESPACE.resource:
+        raise errors.method_not_allowed()
     if not target.name:
         query = read_query(request.params)
         page = store.delete_collection(target.kind, now, options, query, namespace=target.namespace)
-        return Answer(200, _list_object(target.kind, page))
+        return Reply(200, {}, target.kind, page)
     decision = store.delete(target.kind, target.name, now, options, namespace=target.namespace)
     accepted = not decision.goes and options.orphan_dependents is False
-    return Answer(202 if accepted else 200, _deleted(target.kind, decision))
+    return _deleted(target.kind, decision, 202 if accepted else 200)
 
 
-def _deleted(kind: Kind, decision: Decision) -> Object:
+def _deleted(kind: Kind, decision: Decision, code: int) -> Reply:
     if not decision.goes or kind.returns_deleted:
-        return decision.obj
+        return Reply(code, decision.obj, kind)
     metadata = decision.obj["metadata"]
     details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
-    return errors.success(details={key: value for key, value in details.items() if value})
+    return Reply(code, errors.success(details={key: value for key, value in details.items() if value}))
+
+
+def _terms(request: Request) -> Terms:
+    """How a write is to be done, by the parameters and the client of the request."""
+    params, is_apply = request.params, _media_type(request) == patches.APPLY_PATCH
+    dry_run = params.get("dryRun", "")
+    if request.method == "DELETE":
+        dry_run = dry_run or ",".join(_delete_options(request).dry_run)
+    options = _OPTIONS.get(request.method, "DeleteOptions")
+    if dry_run not in ("", "All"):
+        problem = errors.not_supported("dryRun", [dry_run], ("All",))
+        raise errors.invalid_options(options, problem)
+    manager, validation = params.get("fieldManager", ""), params.get("fieldValidation", "")
+    force = params.get("force", "")
+    check_terms(options, manager=manager, field_validation=validation, force=force, is_apply=is_apply)
+    return Terms(
+        manager=manager or request.client,
+        force=_boolean(force, "force"),
+        field_validation=validation or "Warn",
+        dry_run=bool(dry_run),
+    )
+
+
+def _version_of(store: Store, target: Target) -> str:
+    record = store.record(target.kind, target.name, namespace=target.namespace) if target.name else None
+    return str(record.version) if record is not None else ""
+
+
+def _as_before(obj: Object, version: str) -> Object:
+    """An object that was not written: under the version that it still has, or under none."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    if version:
+        metadata = obj["metadata"] | {"resourceVersion": version}
+    return obj | {"metadata": metadata}
 
 
 def _delete_options(request: Request) -> DeleteOptions:
@@ -211,21 +320,33 @@ def watch_seconds(params: Mapping[str, str]) -> float | None:
 
 
 def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+    why = "invalid syntax"
+    if _IS_INTEGER.fullmatch(text):
+        if len(text) <= _LONGEST_INTEGER and -(1 << 63) <= int(text) < 1 << 63:
+            return int(text)
+        why = "value out of range"
+    raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": {why}')
+
+
+def _boolean(text: str, name: str) -> bool:
+    if text not in ("", *_TRUE, *_FALSE):
+        raise errors.bad_request(f'{name}: strconv.ParseBool: parsing "{text}": invalid syntax')
+    return text in _TRUE
+
+
+def _media_type(request: Request) -> str:
+    return request.content_type.partition(";")[0].strip().lower()
 
 
 def _body(request: Request) -> bytes:
-    if request.content_type.partition(";")[0].strip() != "application/json":
-        raise errors.unknown_format(["application/json"])
+    if _media_type(request) != _JSON:
+        raise errors.unknown_format([_JSON])
     return request.body
 
 
 def _delete_body(request: Request) -> object:
     try:
-        decoded: object = msgspec.json.decode(request.body)
-    except msgspec.DecodeError as error:
+        decoded: object = copied(request.body)
+    except MalformedError as error:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     return decoded

@@ -34,6 +34,10 @@ class Rules:
         """What is wrong with an object beyond its metadata; `old` is None on creation."""
         return []
 
+    def content_problems(self, new: Object, old: Object | None) -> list[FieldError]:
+        """What is wrong with the values in an object; asked only where objects are decoded, too."""
+        return []
+
     def status_problems(self, new: Object, old: Object) -> list[FieldError]:
         return []
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from bireme.apiserver import errors, formats
 from bireme.apiserver.errors import invalid_value
 from bireme.apiserver.kinds import Kind
+from bireme.apiserver.records import Record
 from bireme.apiserver.rules import Object
 
 # An operator made of symbols, or a word; blanks part them. `==` before `=`: the longest wins.
@@ -50,8 +51,8 @@ class LabelSelector(NamedTuple):
 
     requirements: tuple[Requirement, ...] = ()
 
-    def matches(self, obj: Object) -> bool:
-        labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    def matches(self, record: Record) -> bool:
+        labels: Mapping[str, str] = record.labels or {}
         return all(each.matches(labels) for each in self.requirements)
 
 
@@ -60,7 +61,10 @@ class FieldSelector(NamedTuple):
 
     terms: tuple[tuple[str, bool, str], ...] = ()
 
-    def matches(self, obj: Object) -> bool:
+    def matches(self, record: Record) -> bool:
+        if not self.terms:
+            return True
+        obj = record.object()
         return all((_field(obj, field) == value) is equal for field, equal, value in self.terms)
 
 
@@ -76,10 +80,10 @@ class Selection(NamedTuple):
         """Whether it takes all that is in its namespace."""
         return not self.labels.requirements and not self.fields.terms
 
-    def matches(self, obj: Object) -> bool:
-        if self.namespace and obj["metadata"].get("namespace") != self.namespace:
+    def matches(self, record: Record) -> bool:
+        if self.namespace and not record.key.startswith(f"{self.namespace}/"):
             return False
-        return self.labels.matches(obj) and self.fields.matches(obj)
+        return self.labels.matches(record) and self.fields.matches(record)
 
 
 def parse_labels(text: str) -> LabelSelector:

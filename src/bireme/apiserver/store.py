@@ -10,53 +10,47 @@
 No I/O, no clock, no randomness: time is an argument, UIDs and the suffixes of generated names come from
 callables, counted unless others are given. A refusal is a StatusError, and then nothing was written.
 
-Bodies are plain data, or JSON in bytes, and copied on their way in. Stored objects are never changed
-afterwards, each write makes a new one; so they are handed out as they are. **Never change an object that the
-store gave you**: copy it first.
+Bodies are plain data, or JSON in bytes, and copied on their way in. What is stored is JSON: what is read is
+the reader's own.
+
+Each write is published at once, unless `publishes` is off: then writes are staged until `publish`, which
+watchers hear of, or `take_back`. `attempt` makes several writes one.
 
 What the garbage collector and the namespace controller do on a real cluster are steps of their own here
 (`garbage`); binding, eviction and the finalizing of namespaces are in `subresources`.
 
-Where it differs from a kube-apiserver (1.36; tests/contract/test_store_agrees.py holds the rest):
-
-| what | here | there |
-|---|---|---|
-| all but metadata | kept as it came; pods get some defaults | defaulted; unknown and empty fields dropped |
-| an object's schema | not checked: admission does that | CRD schema and CEL rules, or Go types |
-| `metadata.managedFields` | dropped | kept; server-side apply works |
-| server-side apply, dry-run | refused with 415 and 400 | served |
-| causes of an Invalid update | each once | those about metadata twice |
-| wording of a body that can't be decoded | names the field | Go's decoder speaks |
-| preconditions of a namespace's deletion | worded as for other kinds | worded in their own way |
-| a watch from a malformed version | refused with 400 | refused with 500 |
-| a Service's cluster IP, a pod's service account | not filled in | by allocators and admission plugins |
-| `spec` of a pod with scheduling gates | as frozen as any other's | its node selector may grow |
-| eviction | ignores PodDisruptionBudgets | honours them |
-| history | the last changes of each kind | five minutes in etcd, less in the watch cache |
-| a watcher that falls behind | gets 410 in the stream | is cut off, and gets 410 when it comes back |
-| versions of a kind | one | several, converted |
-| a namespace that is being emptied | shows its phase only | shows conditions too |
-| Events | stay | expire after an hour |
+A store keeps objects as they come, which is enough for simulations; with the intake of `typed` it does with
+them what an API server does. docs/reference/apiserver.md lists where it differs from a kube-apiserver even
+then; tests/contract/ holds the rest.
 """
 
+import bisect
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from bireme.apiserver import errors, objects, patches
 from bireme.apiserver.counters import counted_suffixes, counted_uids
+from bireme.apiserver.crds import kind_of
 from bireme.apiserver.deletion import Decision, DeleteOptions, check_options, decide
-from bireme.apiserver.kinds import CORE, NAMESPACE, OURS, Kind
+from bireme.apiserver.intake import Intake
+from bireme.apiserver.kinds import CORE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OURS, Kind
 from bireme.apiserver.lists import Page, Query, check_watch, list_page, read_version
+from bireme.apiserver.managed.apply import check_type
 from bireme.apiserver.namespaces import IMMORTAL, is_terminating
 from bireme.apiserver.objects import MalformedError, same
+from bireme.apiserver.records import Record
+from bireme.apiserver.registry import Registry
 from bireme.apiserver.rules import Object
 from bireme.apiserver.selectors import Selection, parse_fields, parse_labels
-from bireme.apiserver.tables import Snapshot, Tables
+from bireme.apiserver.tables import Snapshot, Staged, Tables
+from bireme.apiserver.terms import Terms
 from bireme.apiserver.times import write_time
-from bireme.apiserver.watch import Event, Watcher, at_version, bookmark
+from bireme.apiserver.watch import Event, Watcher, bookmark
 
 DEFAULT_HISTORY: Final = 10_000
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME_ATTEMPTS: Final = 8
 _DEFAULT_OPTIONS: Final = DeleteOptions()
 _DEFAULT_QUERY: Final = Query()
@@ -72,21 +66,55 @@ class Store:
         uid: Callable[[], str] | None = None,
         suffix: Callable[[], str] | None = None,
         history: int = DEFAULT_HISTORY,
+        intake: Intake | None = None,
+        publishes: bool = True,
     ) -> None:
-        self.kinds = tuple(kinds)
+        self.registry = Registry(kinds)
         self._tables = Tables(kinds, history)
+        self._intake = intake or Intake()
+        self._publishes, self._attempts = publishes, 0
         self._uid = uid or counted_uids()
         self._suffix = suffix or counted_suffixes()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """All that are served, those of CustomResourceDefinitions too."""
+        return self.registry.kinds
 
     @property
     def version(self) -> int:
         """The resourceVersion of the latest write."""
         return self._tables.version
 
+    @property
+    def published(self) -> int:
+        """The resourceVersion of the latest write that watchers may know of."""
+        return self._tables.published
+
     # ---- reading
 
     def find(self, kind: Kind, name: str, *, namespace: str = "") -> Object | None:
-        return self._tables[kind].objects.get(kind.key(namespace, name))
+        record = self.record(kind, name, namespace=namespace)
+        return None if record is None else record.object()
+
+    def record(self, kind: Kind, name: str, *, namespace: str = "") -> Record | None:
+        """An object as it is kept."""
+        return self._tables[kind].records.get(kind.key(namespace, name))
+
+    def record_at(self, kind: Kind, key: str) -> Record | None:
+        return self._tables[kind].records.get(key)
+
+    def records(self, kind: Kind) -> list[Record]:
+        """Every object of a kind as it is kept, in no order."""
+        return list(self._tables[kind].records.values())
+
+    def place(self, uid: str) -> tuple[str, str] | None:
+        """The resource and key of the object with a UID."""
+        return self._tables.place(uid)
+
+    def dependents(self, uid: str) -> list[tuple[str, str]]:
+        """The resource and key of each object that names a UID as an owner."""
+        return self._tables.dependents(uid)
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Object:
         found = self.find(kind, name, namespace=namespace)
@@ -97,8 +125,14 @@ class Store:
     def all(self, kind: Kind) -> Iterator[Object]:
         """Every object of a kind, in the order of lists; what is written meanwhile is not seen."""
         table = self._tables[kind]
-        found = [table.objects[key] for key in table.keys()]  # noqa: SIM118 - a table is no dict
-        return iter(found)
+        found = [table.records[key] for key in table.keys()]  # noqa: SIM118 - a table is no dict
+        return (record.object() for record in found)
+
+    def is_empty(self, kind: Kind, *, namespace: str = "") -> bool:
+        """Whether there is nothing of a kind, in a namespace or anywhere."""
+        keys, prefix = self._tables[kind].keys(), f"{namespace}/" if namespace else ""
+        place = bisect.bisect_left(keys, prefix)
+        return place == len(keys) or not keys[place].startswith(prefix)
 
     def list(self, kind: Kind, query: Query = _DEFAULT_QUERY, *, namespace: str = "") -> Page:
         """One page; `Query(continue_token=page.continue_token)` brings the next of the same version."""
@@ -123,19 +157,22 @@ class Store:
         initial: list[Event] = []
         if query.send_initial_events or (version == 0 and query.send_initial_events is None):
             page = list_page(self._tables[kind], selection, Query(), self.version)
-            initial, version = [Event("ADDED", obj) for obj in page.items], page.version
+            initial, version = [Event("ADDED", record.raw) for record in page.records], page.version
         if query.send_initial_events and query.allow_bookmarks:
             initial.append(bookmark(kind, version, ends_initial=True))
         history = self._tables[kind].history
-        return Watcher(kind, history, selection, version, lambda: self.version, initial, wake)
+        return Watcher(kind, history, selection, version, lambda: self.published, initial, wake)
 
     # ---- writing
 
-    def create(self, kind: Kind, body: object, now: datetime, *, namespace: str = "") -> Object:
+    def create(
+        self, kind: Kind, body: object, now: datetime, *, namespace: str = "", terms: Terms | None = None
+    ) -> Object:
         """Create an object; its name may be left to the store by `generateName`."""
-        new = self._read(kind, body, namespace)
+        terms = terms or Terms()
+        new = self._read(kind, body, namespace, terms)
         self._admit(kind, namespace, new["metadata"].get("name", ""))
-        return self._create(kind, new, now)
+        return self._create(kind, new, now, terms)
 
     def replace(
         self,
@@ -146,10 +183,12 @@ class Store:
         *,
         namespace: str = "",
         subresource: str = "",
+        terms: Terms | None = None,
     ) -> Object:
         """Replace an object, or its status; some kinds are created if they are not there."""
+        terms = terms or Terms()
         _check_subresource(kind, subresource)
-        new = self._read(kind, body, namespace)
+        new = self._read(kind, body, namespace, terms)
         objects.check_name(name, new["metadata"])
         old = self.find(kind, name, namespace=namespace)
         if old is None and (subresource or not kind.create_on_update):
@@ -161,8 +200,8 @@ class Store:
         if old is None:
             self._admit(kind, namespace, name)
             new["metadata"].pop("resourceVersion", None)
-            return self._create(kind, new, now)
-        return self._update(kind, old, new, subresource)
+            return self._create(kind, new, now, terms)
+        return self._update(kind, old, new, now, subresource, terms)
 
     def patch(
         self,
@@ -170,24 +209,62 @@ class Store:
         name: str,
         patch: object,
         media_type: str = patches.MERGE_PATCH,
+        now: datetime = EPOCH,
         *,
         namespace: str = "",
         subresource: str = "",
+        terms: Terms | None = None,
     ) -> Object:
-        """Patch an object, or its status."""
+        """Patch an object, or its status. `now` is when its fields change owners."""
+        terms = terms or Terms()
         _check_subresource(kind, subresource)
         patches.check_media_type(kind, media_type)
         old = self.get(kind, name, namespace=namespace)
         patched = patches.apply_patch(kind, old, _read_patch(patch), media_type)
         try:
-            new = objects.shaped(kind, patched)
+            objects.check_shape(kind, patched)
+            repeated = patches.repeated_fields(patch, media_type)
+            new = objects.shaped(kind, self._intake.read(kind, patched, terms, b"", repeated))
         except MalformedError as error:
             problem = errors.invalid_value("patch", str(patch), str(error))
             raise errors.invalid("", "", "", [problem]) from error
         objects.check_type(kind, patched)
         objects.check_namespace(kind, namespace, new["metadata"])
         objects.check_name(name, new["metadata"])
-        return self._update(kind, old, new, subresource)
+        return self._update(kind, old, new, now, subresource, terms)
+
+    def apply(
+        self,
+        kind: Kind,
+        name: str,
+        config: object,
+        now: datetime,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        terms: Terms,
+    ) -> Object:
+        """Server-side apply: make it so that the object has what `config` says, and own that."""
+        _check_subresource(kind, subresource)
+        wanted = _read_config(kind, config)
+        metadata = wanted.setdefault("metadata", {})
+        objects.check_namespace(kind, namespace, dict(metadata))
+        metadata.setdefault("name", name)
+        objects.check_name(name, metadata)
+        old = self.find(kind, name, namespace=namespace)
+        if old is None and subresource:
+            raise errors.not_found(kind, name)
+        self._check_applied(kind, old, metadata, kind.etcd_key(namespace, name))
+        merged = self._intake.applied(kind, old, wanted, now, terms, subresource)
+        try:
+            new = objects.shaped(kind, self._intake.read(kind, merged, Terms()))
+        except MalformedError as error:
+            raise errors.internal(f"failed to convert new object to proper version: {error}") from error
+        objects.check_namespace(kind, namespace, new["metadata"])
+        if old is None:
+            self._admit(kind, namespace, name)
+            return self._create(kind, new, now, terms, owned=True)
+        return self._update(kind, old, new, now, subresource, terms, owned=True)
 
     def delete(
         self,
@@ -204,11 +281,13 @@ class Store:
             raise errors.forbidden(kind, name, "this namespace may not be deleted")
         old = self.get(kind, name, namespace=namespace)
         left, goes = decide(kind, old, options, now)
-        left = old if same(left, old) else self._tables.put(kind, left)
-        if not goes:
-            return Decision(left, goes=False)
-        self._tables.remove(kind, kind.key_of(old))
-        return Decision(at_version(left, self.version), goes=True)
+        with self.attempt():
+            left = old if same(left, old) else self._put(kind, left)
+            if not goes:
+                return Decision(left, goes=False)
+            self._remove(kind, kind.key_of(old))
+            left = left | {"metadata": left["metadata"] | {"resourceVersion": str(self.version)}}
+            return Decision(left, goes=True)
 
     def delete_collection(
         self,
@@ -221,12 +300,45 @@ class Store:
     ) -> Page:
         """Ask all that a list names to go; return the list."""
         page = self.list(kind, query, namespace=namespace)
-        for obj in page.items:
-            metadata = obj["metadata"]
-            place = metadata.get("namespace", "")
-            if self.find(kind, metadata["name"], namespace=place) is not None:
-                self.delete(kind, metadata["name"], now, options, namespace=place)
+        for record in page.records:
+            place, name = kind.place(record.key)
+            if self.record(kind, name, namespace=place) is not None:
+                self.delete(kind, name, now, options, namespace=place)
         return page
+
+    # ---- staged and published
+
+    @contextlib.contextmanager
+    def attempt(self, *, dry_run: bool = False) -> Iterator[None]:
+        """Several writes as one: if one is refused, all are taken back; so they are after a dry run."""
+        kept = len(self._tables.staged())
+        self._attempts += 1
+        try:
+            yield
+        except BaseException:
+            self.take_back(kept)
+            raise
+        finally:
+            self._attempts -= 1
+        if dry_run:
+            self.take_back(kept)
+        self._written()
+
+    def staged(self) -> Sequence[Staged]:
+        """The writes that wait to be published, oldest first."""
+        return self._tables.staged()
+
+    def publish(self) -> None:
+        """Make what is staged final, and tell the watchers."""
+        self._tables.publish()
+
+    def take_back(self, kept: int = 0) -> None:
+        """Undo what is staged, but for the first so many writes."""
+        undone = self._tables.staged()[kept:]
+        self._tables.take_back(kept)
+        for resource, change in undone:
+            if resource == CUSTOM_RESOURCE_DEFINITION.resource:
+                self._follow(change.key, None if change.before is None else change.before.object())
 
     # ---- for tests and simulations
 
@@ -240,27 +352,45 @@ class Store:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Be again as at the snapshot; every watcher is closed, as by a restart."""
+        for kind in _defined(snapshot):
+            self._tables.add(kind)
+            self.registry.serve(kind)
         self._tables.restore(snapshot)
 
     # ---- how a write goes
 
-    def _read(self, kind: Kind, body: object, namespace: str) -> Object:
+    def _read(self, kind: Kind, body: object, namespace: str, terms: Terms) -> Object:
         try:
             copy = objects.copied(body)
-            new = objects.shaped(kind, copy)
+            objects.check_shape(kind, copy)
+            raw = body if isinstance(body, bytes) else b""
+            new = objects.shaped(kind, self._intake.read(kind, copy, terms, raw))
         except MalformedError as error:
             objects.refuse_body(kind, str(error))
         objects.check_type(kind, copy)
         objects.check_namespace(kind, namespace, new["metadata"])
         return new
 
+    def _check_applied(self, kind: Kind, old: Object | None, given: Object, key: str) -> None:
+        """An apply that names a UID or a version means the object that has it."""
+        uid = "" if old is None else old["metadata"]["uid"]
+        if given.get("uid", uid) != uid:
+            raise errors.wrong_uid(kind, key, given["name"], given["uid"], uid)
+        if old is not None and given.get("resourceVersion"):
+            _check_version(kind, old["metadata"], given)
+
     def _admit(self, kind: Kind, namespace: str, name: str) -> None:
         """Only namespaces that are there, and stay, take new objects."""
         if kind.namespaced and is_terminating(self.get(NAMESPACE, namespace)):
             raise errors.namespace_terminating(kind, name, namespace)
 
-    def _create(self, kind: Kind, new: Object, now: datetime) -> Object:
+    def _create(self, kind: Kind, new: Object, now: datetime, terms: Terms, *, owned: bool = False) -> Object:
         metadata = objects.without_system_fields(new["metadata"])
+        new["metadata"] = metadata
+        kind.rules.default(new)
+        if not owned:
+            self._intake.own(kind, None, new, now, terms, "")
+        self._intake.admit(self._lookup, self.all, kind, new, None)
         metadata |= {"uid": self._uid(), "creationTimestamp": write_time(now)}
         if kind.has_generation:
             metadata["generation"] = 1
@@ -269,33 +399,46 @@ class Store:
         generated = "name" not in metadata and "generateName" in metadata
         if generated:
             metadata["name"] = self._free_name(kind, metadata)
-        new["metadata"] = metadata
-        kind.rules.default(new)
         kind.rules.prepare_create(new)
-        _refuse(kind, metadata, [*objects.metadata_problems(kind, metadata), *kind.rules.problems(new, None)])
+        problems = [*objects.metadata_problems(kind, metadata), *kind.rules.problems(new, None)]
+        _refuse(kind, metadata, [*problems, *self._intake.problems(kind, new, None, terms)])
         if metadata.get("resourceVersion", "0") != "0":
             raise errors.internal("resourceVersion should not be set on objects to be created")
-        if (there := self._tables[kind].objects.get(kind.key_of(new))) is not None:
+        if (there := self._tables[kind].records.get(kind.key_of(new))) is not None:
             if generated:
                 raise errors.name_not_generated(kind, metadata["name"])
-            deleting = "deletionTimestamp" in there["metadata"]
+            deleting = "deletionTimestamp" in there.object()["metadata"]
             raise errors.already_exists(kind, metadata["name"], being_deleted=deleting)
-        return self._tables.put(kind, new)
+        return self._put(kind, new)
 
     def _free_name(self, kind: Kind, metadata: Object) -> str:
         """A generated name; taken, if the last attempt was too."""
         name = ""
         for _ in range(_NAME_ATTEMPTS):
             name = objects.generated_name(metadata["generateName"], self._suffix())
-            if self.find(kind, name, namespace=metadata.get("namespace", "")) is None:
+            if self.record(kind, name, namespace=metadata.get("namespace", "")) is None:
                 break
         return name
 
-    def _update(self, kind: Kind, old: Object, new: Object, subresource: str) -> Object:
+    def _update(
+        self,
+        kind: Kind,
+        old: Object,
+        new: Object,
+        now: datetime,
+        subresource: str,
+        terms: Terms,
+        *,
+        owned: bool = False,
+    ) -> Object:
         _check_version(kind, old["metadata"], new["metadata"])
+        if not subresource:
+            kind.rules.default(new)
+        if not owned:
+            self._intake.own(kind, old, new, now, terms, subresource)
         if subresource:
             return self._update_status(kind, old, new)
-        kind.rules.default(new)
+        self._intake.admit(self._lookup, self.all, kind, new, old)
         if kind.has_status:
             new.pop("status", None)
             if "status" in old:
@@ -304,17 +447,22 @@ class Store:
         objects.carry_over(new["metadata"], old["metadata"])
         if kind.has_generation and not same(_content(new), _content(old)):
             new["metadata"]["generation"] = old["metadata"]["generation"] + 1
-        _refuse_update(kind, new, old, kind.rules.problems(new, old))
+        problems = [*objects.changed_problems(kind, new, old), *kind.rules.problems(new, old)]
+        _refuse(kind, new["metadata"], [*problems, *self._intake.problems(kind, new, old, terms)])
         return self.commit(kind, old, new)
 
     def _update_status(self, kind: Kind, old: Object, new: Object) -> Object:
         status = {"status": new["status"]} if "status" in new else {}
-        metadata = old["metadata"] if kind.custom else new["metadata"]
+        metadata = new["metadata"]
+        if kind.custom:
+            metadata = objects.only_owners(metadata, old["metadata"])
         new = {key: value for key, value in old.items() if key != "status"} | {"metadata": metadata} | status
+        problems: list[errors.FieldError] = []
         if not kind.custom:
             objects.carry_over(metadata, old["metadata"])
             kind.rules.prepare_status(new, old)
-            _refuse_update(kind, new, old, kind.rules.status_problems(new, old))
+            problems = [*objects.changed_problems(kind, new, old), *kind.rules.status_problems(new, old)]
+        _refuse(kind, metadata, problems or self._intake.status_problems(kind, new, old))
         return self.commit(kind, old, new)
 
     def commit(self, kind: Kind, old: Object, new: Object) -> Object:
@@ -329,16 +477,65 @@ class Store:
             and not new["metadata"].get("finalizers")
             and kind.rules.may_go(new)
         ):
-            self._tables.remove(kind, kind.key_of(old))
+            self._remove(kind, kind.key_of(old))
             return new
         if same(new, old):
             return old
-        return self._tables.put(kind, new)
+        return self._put(kind, new)
+
+    def _lookup(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return self.find(kind, name, namespace=namespace)
+
+    def _put(self, kind: Kind, obj: Object) -> Object:
+        stored = self._tables.put(kind, obj)
+        if kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
+            self._follow(stored["metadata"]["name"], stored)
+        self._written()
+        return stored
+
+    def _remove(self, kind: Kind, key: str) -> None:
+        self._tables.remove(kind, key)
+        if kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
+            self._follow(key, None)
+        self._written()
+
+    def _written(self) -> None:
+        if self._publishes and not self._attempts:
+            self._tables.publish()
+
+    def _follow(self, resource: str, crd: Object | None) -> None:
+        """Serve what a CRD defines, as it is now."""
+        kind = None if crd is None else kind_of(crd)
+        if kind is not None:
+            self._tables.add(kind)
+            self.registry.serve(kind)
+        elif (served := self.registry.of(resource)) is not None and served.custom:
+            self.registry.drop(resource)
+            if not self._tables[served].records:
+                self._tables.drop(resource)
+
+
+def _defined(snapshot: Snapshot) -> Iterator[Kind]:
+    """The kinds that the CRDs of a snapshot define."""
+    table = snapshot.tables.get(CUSTOM_RESOURCE_DEFINITION.resource)
+    for record in table.records.values() if table else ():
+        if (kind := kind_of(record.object())) is not None:
+            yield kind
 
 
 def _check_subresource(kind: Kind, subresource: str) -> None:
     if subresource and (subresource != "status" or not kind.has_status):
         raise errors.no_such_path()
+
+
+def _read_config(kind: Kind, config: object) -> Object:
+    try:
+        copy: Object = objects.copied(config)
+        objects.check_shape(kind, copy)
+    except MalformedError as error:
+        objects.refuse_body(kind, str(error))
+    check_type(kind.group, kind.version, kind.kind, copy)
+    return copy
 
 
 def _read_patch(patch: object) -> object:
@@ -363,7 +560,7 @@ def _check_version(kind: Kind, old: Object, new: Object) -> None:
     given = new.get("resourceVersion", "0")
     if not (given.isascii() and given.isdigit()):
         raise errors.internal(f'strconv.ParseUint: parsing "{given}": invalid syntax')
-    if int(given) == 0:
+    if not given.strip("0"):
         if not kind.unconditional:
             raise errors.version_missing(kind, old["name"])
         new["resourceVersion"] = old["resourceVersion"]
@@ -374,10 +571,3 @@ def _check_version(kind: Kind, old: Object, new: Object) -> None:
 def _refuse(kind: Kind, metadata: Object, problems: Sequence[errors.FieldError]) -> None:
     if problems:
         raise errors.invalid(kind.kind, kind.group, metadata.get("name", ""), problems)
-
-
-def _refuse_update(kind: Kind, new: Object, old: Object, problems: Sequence[errors.FieldError]) -> None:
-    metadata = new["metadata"]
-    of_metadata = objects.metadata_problems(kind, metadata)
-    of_change = objects.update_problems(metadata, old["metadata"])
-    _refuse(kind, metadata, [*of_metadata, *of_change, *problems])

@@ -6,46 +6,72 @@ there is something. So it needs no thread, and a simulation decides when a watch
 
 import bisect
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from bireme.apiserver import errors
 from bireme.apiserver.kinds import Kind
+from bireme.apiserver.records import Record
 from bireme.apiserver.rules import Object
 from bireme.apiserver.selectors import Selection
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class Event(NamedTuple):
     """What a watcher is told; an ERROR carries a Status and is the last one."""
 
     type: EventType
-    object: Object
+    raw: bytes
+
+    @property
+    def object(self) -> Object:
+        """Decoded anew at each call."""
+        decoded: Object = _decode(self.raw)
+        return decoded
+
+    @property
+    def line(self) -> bytes:
+        """As it goes over the wire."""
+        return b'{"type":"%b","object":%b}\n' % (self.type.encode(), self.raw)
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct):
     """One write: `before` is None for a creation, `after` for a removal."""
 
     version: int
     key: str
-    before: Object | None
-    after: Object | None
+    before: Record | None
+    after: Record | None
+    _departed: Record | None = None
+
+    def departed(self) -> Record:
+        """What was there before, with the version of this change; there must have been something."""
+        if self._departed is None:
+            assert self.before is not None, "nothing was there before"
+            self._departed = self.before.at_version(self.version)
+        return self._departed
 
 
 class History:
     """The last changes of one kind, oldest first, and the watchers that follow them."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, horizon: int = 0) -> None:
         self.limit = limit
-        self.horizon = 0
+        self.horizon = horizon
         """The version of the last change that is forgotten: nothing before it can be told any more."""
         self._changes: list[Change] = []
         self._watchers: dict[Watcher, None] = {}
 
     def append(self, change: Change) -> None:
+        """Add a change; watchers are woken when it is published."""
         self._changes.append(change)
+
+    def publish(self) -> None:
+        """Forget what is too old, and tell the watchers that there is something new."""
         # Forgetting one change at a time would move the whole list each time.
         if len(self._changes) >= 2 * self.limit:
             self._forget(self.limit)
@@ -53,6 +79,10 @@ class History:
             self.horizon = self._changes[-self.limit - 1].version
         for watcher in tuple(self._watchers):
             watcher.wake()
+
+    def take_back(self) -> None:
+        """Forget the latest change, as if it had not been: nobody must have heard of it."""
+        self._changes.pop()
 
     def compact(self) -> None:
         """Forget everything: whoever is behind has to list again."""
@@ -77,6 +107,10 @@ class History:
     def restore(self, changes: tuple[Change, ...], horizon: int) -> None:
         """Take up an earlier history; whoever watches is cut off, as by a restart."""
         self._changes, self.horizon = list(changes), horizon
+        self.close()
+
+    def close(self) -> None:
+        """Cut off whoever watches."""
         for watcher in list(self._watchers):
             watcher.close()
             watcher.wake()
@@ -110,7 +144,8 @@ class Watcher:
         self.closed = False
         self.version = version
         """All changes up to this one were told."""
-        self._kind, self._history, self._selection = kind, history, selection
+        self.kind = kind
+        self._history, self._selection = history, selection
         self._current, self._pending, self._wake = current, initial, wake
         history.follow(self)
 
@@ -122,16 +157,19 @@ class Watcher:
         if self.version < self._history.horizon:
             self.close()
             expired = errors.expired_version(self.version, self._history.horizon)
-            return [*events, Event("ERROR", expired.status)]
+            return [*events, Event("ERROR", _encode(expired.status))]
+        current = self._current()
         for change in self._history.since(self.version):
+            if change.version > current:
+                break
             if (event := self._event(change)) is not None:
                 events.append(event)
-        self.version = max(self.version, self._current())
+        self.version = max(self.version, current)
         return events
 
     def bookmark(self) -> Event:
         """Up to which version all was told."""
-        return bookmark(self._kind, self.version)
+        return bookmark(self.kind, self.version)
 
     def close(self) -> None:
         """Hear of nothing more; twice is once."""
@@ -146,18 +184,14 @@ class Watcher:
         before, after = change.before, change.after
         was = before is not None and self._selection.matches(before)
         if after is not None and self._selection.matches(after):
-            return Event("MODIFIED" if was else "ADDED", after)
+            return Event("MODIFIED" if was else "ADDED", after.raw)
         # Also for one that only stopped to match: as the watcher knew it, not as it is.
-        return Event("DELETED", at_version(before, change.version)) if was and before is not None else None
-
-
-def at_version(obj: Object, version: int) -> Object:
-    """An object as it last was, with the version of what ended it."""
-    return obj | {"metadata": obj["metadata"] | {"resourceVersion": str(version)}}
+        return Event("DELETED", change.departed().raw) if was else None
 
 
 def bookmark(kind: Kind, version: int, *, ends_initial: bool = False) -> Event:
     metadata: Object = {"resourceVersion": str(version)}
     if ends_initial:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return Event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
+    marked = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+    return Event("BOOKMARK", _encode(marked))

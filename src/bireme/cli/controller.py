@@ -58,6 +58,7 @@ def command(
     keep_messages: bool,
 ) -> None:
     """Run the jobs of a cluster until SIGTERM."""
+    from bireme.cli.loops import run
     from bireme.control.logs import log_to
     from bireme.kube.errors import KubeError
     from bireme.planning import Settings
@@ -79,17 +80,6 @@ def command(
         settings,
     )
     try:
-        _run(run_controller, options)
+        run(run_controller(options))
     except KubeError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _run(main: object, options: object) -> None:
-    import asyncio
-
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main(options))  # type: ignore[operator]
-    else:
-        uvloop.run(main(options))  # type: ignore[operator]

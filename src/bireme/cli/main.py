@@ -9,9 +9,11 @@ from bireme import __version__
 
 # One line per command, so that `bireme --help` imports none of them.
 _COMMANDS = {
+    "apiserver": "Serve Kubernetes' API on this machine, without a cluster.",
     "controller": "Run the jobs of a cluster.",
     "crds": "Print the CustomResourceDefinitions.",
     "explain": "Describe a kind or one of its fields, offline.",
+    "kubeconfig": "Print where the kubeconfig of the embedded API server is.",
     "render": "Print the objects that a job is made of, offline.",
     "validate": "Check manifests, offline, with the same rules as a cluster.",
 }

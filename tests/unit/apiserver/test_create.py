@@ -35,7 +35,7 @@ def test_the_server_fills_in_metadata(store: Store, now: datetime) -> None:
         },
         "data": {"k": "v"},
     }
-    assert store.get(CONFIG_MAP, "a", namespace="default") is made
+    assert store.get(CONFIG_MAP, "a", namespace="default") == made
 
 
 def test_what_is_the_servers_to_say_is_not_taken_from_the_creator(store: Store, now: datetime) -> None:

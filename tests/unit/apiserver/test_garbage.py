@@ -211,7 +211,7 @@ def test_a_deleted_namespace_is_terminating(store: Store, now: datetime, going: 
     assert (left.goes, left.obj["status"]) == (False, {"phase": "Terminating"})
     assert left.obj["metadata"]["deletionTimestamp"] == "2026-01-01T12:00:00Z"
     assert "deletionGracePeriodSeconds" not in left.obj["metadata"]
-    assert store.delete(NAMESPACE, going, now).obj is left.obj
+    assert store.delete(NAMESPACE, going, now).obj == left.obj
 
 
 def test_an_empty_namespace_goes_in_one_round(store: Store, now: datetime, going: str) -> None:

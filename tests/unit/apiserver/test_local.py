@@ -24,6 +24,8 @@ POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}}
 JOBS = "/apis/batch.tensorstack.dev/v1beta1/namespaces/default/genericjobs"
 JOB = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "GenericJob", "metadata": {"name": "a"}}
 
+CONFIG = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}'
+
 
 @pytest.fixture
 def transport(store: Store, now: datetime) -> LocalTransport:
@@ -125,7 +127,7 @@ def test_pages_are_walked_over_the_wire(transport: LocalTransport) -> None:
         ("GET", "/apis/batch.tensorstack.dev/v1/genericjobs", 404),
         ("GET", "/api/v1/pods/a", 404),
         ("GET", f"{NAMESPACED}/configmaps/a/status", 404),
-        ("GET", f"{NAMESPACED}/pods/a/log", 404),
+        ("GET", f"{NAMESPACED}/pods/a/log", 405),
         ("GET", f"{NAMESPACED}/pods/a/status/more", 404),
         ("POST", f"{NAMESPACED}/pods/a", 405),
         ("PUT", f"{NAMESPACED}/pods", 405),
@@ -153,13 +155,17 @@ def test_paths_lead_somewhere_or_nowhere(
         ("POST", "configmaps", b"a: b", "application/yaml", {}, 415),
         ("PATCH", "configmaps/a", b"{nope", MERGE, {}, 400),
         ("PATCH", "configmaps/a", b"{}", "text/plain", {}, 415),
-        ("PATCH", "configmaps/a", b"{}", "application/apply-patch+yaml", {}, 415),
+        ("PATCH", "configmaps/a", b"{}", "application/apply-patch+yaml", {}, 422),
+        ("PATCH", "configmaps/a", CONFIG, "application/apply-patch+yaml", {"fieldManager": "m"}, 415),
+        ("PATCH", "configmaps/a", b"{}", MERGE, {"force": "true"}, 422),
+        ("PATCH", "configmaps/a", b"{}", MERGE, {"fieldValidation": "x"}, 422),
         ("DELETE", "configmaps/a", b"{nope", "application/json", {}, 400),
         ("DELETE", "configmaps/a", None, "application/json", {"gracePeriodSeconds": "x"}, 400),
         ("DELETE", "configmaps/a", None, "application/json", {"propagationPolicy": "x"}, 422),
         ("GET", "configmaps", None, "application/json", {"limit": "x"}, 400),
         ("GET", "configmaps", None, "application/json", {"watch": "true"}, 400),
-        ("DELETE", "configmaps/a", None, "application/json", {"dryRun": "All"}, 400),
+        ("DELETE", "configmaps/a", None, "application/json", {"dryRun": "All"}, 200),
+        ("DELETE", "configmaps/a", None, "application/json", {"dryRun": "Some"}, 422),
         ("POST", "configmaps", b'{"metadata": {"name": "b"}}', "application/json; charset=utf-8", {}, 201),
         ("DELETE", "configmaps/a", None, "application/json", {"orphanDependents": "false"}, 200),
         ("DELETE", "configmaps", None, "application/json", {"labelSelector": "x=y"}, 200),

@@ -45,7 +45,7 @@ def test_a_pod_has_a_generation_and_some_defaults(pod: Object) -> None:
 
 def test_defaults_need_not_be_repeated(store: Store, now: datetime, pod: Object) -> None:
     short = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    assert store.replace(POD, "a", short, now, namespace="default") is pod
+    assert store.replace(POD, "a", short, now, namespace="default") == pod
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_may_change_of_a_spec(store: Store, now: datetime, change: Object) 
         ({"activeDeadlineSeconds": 9}, "spec.activeDeadlineSeconds", "must be less than or equal to"),
         ({"activeDeadlineSeconds": None}, "spec.activeDeadlineSeconds", "must not update from a positive"),
         ({"tolerations": []}, "spec.tolerations", "existing toleration can not be modified"),
-        ({"schedulingGates": [{"name": "h"}]}, "spec.schedulingGates[0]", "only deletion is allowed"),
+        ({"schedulingGates": [{"name": "h"}]}, "spec.schedulingGates[0].name", "only deletion is allowed"),
         ({"terminationGracePeriodSeconds": 5}, "spec", "pod updates may not change fields"),
     ],
     ids=["node", "container", "fewer containers", "later deadline", "no deadline", "toleration", "gate",

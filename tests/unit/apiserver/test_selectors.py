@@ -2,13 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from bireme.apiserver.errors import StatusError
 from bireme.apiserver.kinds import CONFIG_MAP, EVENT, NODE, OURS, POD, Kind
+from bireme.apiserver.records import Record, read_record
 from bireme.apiserver.selectors import parse_fields, parse_labels
 
 (GENERIC_JOB,) = (kind for kind in OURS if kind.kind == "GenericJob")
+
+
+def kept(obj: dict[str, Any]) -> Record:
+    return read_record("default/a", msgspec.json.encode(obj))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +52,7 @@ from bireme.apiserver.selectors import parse_fields, parse_labels
     ],
 )
 def test_labels_are_selected(selector: str, labels: dict[str, str], matches: bool) -> None:
-    assert parse_labels(selector).matches({"metadata": {"labels": labels}}) is matches
+    assert parse_labels(selector).matches(kept({"metadata": {"labels": labels}})) is matches
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,7 @@ OBJECT = {
     ],
 )
 def test_fields_are_selected(kind: Kind, selector: str, matches: bool) -> None:
-    assert parse_fields(selector, kind).matches(OBJECT) is matches
+    assert parse_fields(selector, kind).matches(kept(OBJECT)) is matches
 
 
 @pytest.mark.parametrize(
@@ -143,4 +149,4 @@ def test_an_escaped_value_is_the_plain_one() -> None:
     def named(name: str) -> dict[str, Any]:
         return {"metadata": {"name": name}}
 
-    assert parse_fields(r"metadata.name=a\,b\=c\\", POD).matches(named("a,b=c\\"))
+    assert parse_fields(r"metadata.name=a\,b\=c\\", POD).matches(kept(named("a,b=c\\")))

@@ -63,7 +63,7 @@ def test_initial_events_end_with_a_bookmark(store: Store, now: datetime) -> None
     query = Query(send_initial_events=True, resource_version_match="NotOlderThan", allow_bookmarks=True)
     added, bookmark = store.watch(CONFIG_MAP, query).poll()
     assert added.type == "ADDED"
-    assert bookmark == Event(
+    assert (bookmark.type, bookmark.object) == (
         "BOOKMARK",
         {
             "kind": "ConfigMap",

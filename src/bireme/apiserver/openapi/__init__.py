@@ -1,0 +1,1 @@
+"""The schemas of the kinds, as Kubernetes publishes them."""

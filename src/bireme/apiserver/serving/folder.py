@@ -1,0 +1,155 @@
+"""The folder of an API server: its lock, its database, its secrets, and the kubeconfig for its clients."""
+
+import base64
+import contextlib
+import fcntl
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bireme.apiserver.serving.identity import RENEWED_AFTER, make_identity
+
+TOKEN_BYTES: Final = 32
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+CONTEXT: Final = "bireme"
+
+
+class FolderError(Exception):
+    """The folder can't be used; the message is for people."""
+
+
+class TlsFiles(NamedTuple):
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+class Folder:
+    """Everything below it is for its owner alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / "store.db"
+        self.kubeconfig = path / "kubeconfig"
+        self._port = path / "port"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder: one process at a time. The lock goes with its holder, however that ends."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise FolderError(f"can't use {self.path}: {error.strerror}") from error
+        try:
+            self._lock(descriptor)
+            _sign(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise FolderError(
+                f"{self.path} is in use by another server (process {holder})\n\n"
+                "hint: stop that one, or give this one a folder of its own with --data-dir"
+            ) from error
+
+    def token(self) -> str:
+        """The token of this folder, made when there is none."""
+        path = self.path / "token"
+        if not path.exists():
+            self._write(path, secrets.token_urlsafe(TOKEN_BYTES).encode())
+        return read_token(path)
+
+    def tls(self, now: datetime) -> TlsFiles:
+        """The certificate of this folder, made when there is none, or when it is old."""
+        files = TlsFiles(self.path / "ca.crt", self.path / "tls.crt", self.path / "tls.key")
+        if not all(file.exists() for file in files) or _is_old(files.certificate, now):
+            made = make_identity(LOOPBACK_NAMES, now)
+            self._write(files.authority, made.authority)
+            self._write(files.key, made.key)
+            # Last: while the certificate is missing or old, all three are made again.
+            self._write(files.certificate, made.certificate)
+        return files
+
+    def last_port(self) -> int:
+        """The port that the server had the last time; 0 if that is not known."""
+        try:
+            return int(self._port.read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def write_kubeconfig(self, url: str, authority: bytes, token: str, port: int) -> None:
+        self._write(self._port, str(port).encode())
+        self._write(self.kubeconfig, build_kubeconfig(url, authority, token))
+
+    def remove_kubeconfig(self) -> None:
+        self.kubeconfig.unlink(missing_ok=True)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Put a whole file in place at once, readable by the owner alone."""
+        temporary = ""
+        try:
+            descriptor, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{path.name}.")
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            Path(temporary).replace(path)
+        except OSError as error:
+            if temporary:
+                Path(temporary).unlink(missing_ok=True)
+            raise FolderError(f"can't write {path}: {error.strerror}") from error
+
+
+def _sign(descriptor: int) -> None:
+    """Say who holds the lock; on a full disk it is held without."""
+    os.ftruncate(descriptor, 0)
+    with contextlib.suppress(OSError):
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+
+
+def default_path() -> Path:
+    """Where the embedded mode keeps its state, by XDG's rules."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "bireme"
+
+
+def read_token(path: Path) -> str:
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FolderError(f"can't read the token in {path}: {error}") from error
+    if len(token) < TOKEN_BYTES or not token.isascii() or not token.isprintable() or " " in token:
+        raise FolderError(
+            f"the token in {path} is no use: at least {TOKEN_BYTES} characters of ASCII without blanks"
+        )
+    return token
+
+
+def build_kubeconfig(url: str, authority: bytes, token: str) -> bytes:
+    """JSON is YAML too."""
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": CONTEXT, "cluster": cluster}],
+        "users": [{"name": CONTEXT, "user": {"token": token}}],
+        "contexts": [
+            {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
+        ],
+        "current-context": CONTEXT,
+    }
+    return msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n"
+
+
+def _is_old(path: Path, now: datetime) -> bool:
+    return now - datetime.fromtimestamp(path.stat().st_mtime, UTC) > RENEWED_AFTER

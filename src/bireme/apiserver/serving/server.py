@@ -1,0 +1,110 @@
+"""The listening socket: TLS around a Handler."""
+
+import ipaddress
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from bireme.apiserver.serving.handler import Handler
+
+_LONGEST_LINE: Final = 32 * 1024
+_GOODBYE_SECONDS: Final = 1.0
+_BACKLOG: Final = 512
+_log = logging.getLogger(__name__)
+
+
+class _OnlyOurs(logging.Filter):
+    """Lets through what went wrong here; bytes that are no HTTP are the client's fault, and may be many."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_log.addFilter(_OnlyOurs())
+
+
+class ListenError(Exception):
+    """The server can't listen; the message is for people."""
+
+
+class Listening(NamedTuple):
+    """A bound socket, not served yet."""
+
+    socket: socket.socket
+    host: str
+    port: int
+
+    @property
+    def hosts(self) -> list[str]:
+        """What clients may call it in their Host header."""
+        names = ["localhost", "127.0.0.1", "[::1]"] if is_loopback(self.host) else []
+        names.append(f"[{self.host}]" if ":" in self.host else self.host)
+        return [f"{name}:{self.port}" for name in dict.fromkeys(names)]
+
+    @property
+    def url(self) -> str:
+        return (
+            f"https://[{self.host}]:{self.port}" if ":" in self.host else f"https://{self.host}:{self.port}"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, ports: Sequence[int]) -> Listening:
+    """Bind the first of the ports that is free; 0 is any. Raises ListenError."""
+    address = "127.0.0.1" if host == "localhost" else host
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    problem = "no port to listen on"
+    for port in ports:
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((address, port))
+        except OSError as error:
+            bound.close()
+            problem = f"can't listen on {host} port {port}: {error.strerror}"
+            continue
+        return Listening(bound, host, bound.getsockname()[1])
+    raise ListenError(problem)
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ListenError(f"can't use the certificate {certificate} with the key {key}: {error}") from error
+    return context
+
+
+async def start(handler: Handler, listening: Listening, context: ssl.SSLContext) -> web.ServerRunner:
+    """Serve until the returned runner is cleaned up."""
+    server = web.Server(
+        handler,
+        handler_cancellation=True,
+        access_log=None,
+        logger=_log,
+        # As a kube-apiserver: bodies are what they are, and a small one can't unpack into a large one.
+        auto_decompress=False,
+        max_line_size=_LONGEST_LINE,
+        max_field_size=_LONGEST_LINE,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=_GOODBYE_SECONDS)
+    await runner.setup()
+    await web.SockSite(runner, listening.socket, ssl_context=context, backlog=_BACKLOG).start()
+    return runner

@@ -1,0 +1,1 @@
+"""Objects by their schemas: the unknown is pruned, the absent filled in, the rest checked."""

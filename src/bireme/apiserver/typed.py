@@ -1,0 +1,128 @@
+"""The intake of an API server: objects are read by the schemas of their kinds, their fields have owners, and
+our own kinds are judged by the same admission as on a cluster.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from bireme import admission
+from bireme.api.kinds import find_kind
+from bireme.api.paths import format_path
+from bireme.apiserver import plugins
+from bireme.apiserver.crds import warnings as crd_warnings
+from bireme.apiserver.decoding import decode
+from bireme.apiserver.errors import FieldError
+from bireme.apiserver.intake import Every, Intake, Lookup
+from bireme.apiserver.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
+from bireme.apiserver.managed.apply import apply
+from bireme.apiserver.managed.resets import reset_fields
+from bireme.apiserver.managed.track import track
+from bireme.apiserver.objects import MalformedError
+from bireme.apiserver.openapi.definitions import schema_of
+from bireme.apiserver.rules import Object
+from bireme.apiserver.structural.defaulting import default
+from bireme.apiserver.structural.pruning import prune, strict_errors
+from bireme.apiserver.structural.validation import validate, validate_status
+from bireme.apiserver.terms import Terms
+
+_UNKNOWN_CLIENT: Final = "unknown"
+
+
+class BySchema(Intake):
+    """Does with an object what an API server does."""
+
+    def read(
+        self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
+    ) -> Object:
+        pruned = self.pruned(kind, body, terms, raw, earlier)
+        return default(schema_of(kind), pruned) if kind.custom else decode(kind, pruned)
+
+    def pruned(
+        self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
+    ) -> Object:
+        found = prune(schema_of(kind), body, custom=kind.custom)
+        if terms.field_validation == "Ignore":
+            return found.obj
+        complaints = found.unknown
+        if raw:
+            complaints = strict_errors(raw, found.unknown, custom=kind.custom, decoded=body)
+        complaints = (*earlier, *complaints)
+        if complaints and terms.field_validation == "Strict":
+            raise MalformedError(f"strict decoding error: {', '.join(complaints)}")
+        terms.warnings += complaints
+        return found.obj
+
+    def applied(
+        self, kind: Kind, old: Object | None, config: Object, now: datetime, terms: Terms, subresource: str
+    ) -> Object:
+        return apply(
+            schema_of(kind),
+            old,
+            config,
+            manager=terms.manager,
+            force=terms.force,
+            api_version=kind.api_version,
+            now=now,
+            subresource=subresource,
+            ignored=reset_fields(kind, subresource),
+            custom=kind.custom,
+        )
+
+    def own(
+        self, kind: Kind, old: Object | None, new: Object, now: datetime, terms: Terms, subresource: str
+    ) -> None:
+        owners = track(
+            schema_of(kind),
+            old,
+            new,
+            manager=terms.manager or _UNKNOWN_CLIENT,
+            api_version=kind.api_version,
+            now=now,
+            subresource=subresource,
+            ignored=reset_fields(kind, subresource),
+            custom=kind.custom,
+        )
+        new["metadata"].pop("managedFields", None)
+        if owners:
+            new["metadata"]["managedFields"] = owners
+
+    def admit(self, lookup: Lookup, every: Every, kind: Kind, new: Object, old: Object | None) -> None:
+        plugins.admit(lookup, kind, new, old, every=every)
+        if _is_ours(kind):
+            defaulted = admission.default(new)
+            new.clear()
+            new.update(defaulted)
+
+    def problems(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> list[FieldError]:
+        if kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
+            terms.warnings += crd_warnings(new)
+        if not kind.custom:
+            return kind.rules.content_problems(new, old)
+        return validate(schema_of(kind), new, old) or _admission_problems(kind, new, old, terms)
+
+    def status_problems(self, kind: Kind, new: Object, old: Object) -> list[FieldError]:
+        return validate_status(schema_of(kind), new, old) if kind.custom else []
+
+
+def _is_ours(kind: Kind) -> bool:
+    return find_kind(kind.api_version, kind.kind) is not None
+
+
+def _admission_problems(kind: Kind, new: Object, old: Object | None, terms: Terms) -> list[FieldError]:
+    if not _is_ours(kind):
+        return []
+    found = admission.validate(new, old)
+    terms.warnings += [_worded(each) for each in found if each.severity == "warning"]
+    return [
+        FieldError("FieldValueInvalid", format_path(each.path), _explained(each))
+        for each in found
+        if each.severity == "error"
+    ]
+
+
+def _worded(problem: admission.Problem) -> str:
+    return f"{format_path(problem.path)}: {_explained(problem)}"
+
+
+def _explained(problem: admission.Problem) -> str:
+    return f"{problem.message}; {problem.hint}" if problem.hint else problem.message

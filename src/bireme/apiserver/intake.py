@@ -12,6 +12,7 @@ from datetime import datetime
 from bireme.apiserver import errors
 from bireme.apiserver.errors import FieldError
 from bireme.apiserver.kinds import Kind
+from bireme.apiserver.objects import without_empty
 from bireme.apiserver.rules import Object
 from bireme.apiserver.terms import Terms
 
@@ -31,7 +32,7 @@ class Intake:
 
         `earlier` is what a strict reader has complained about before.
         """
-        return body
+        return without_empty(kind, body)
 
     def applied(
         self, kind: Kind, old: Object | None, config: Object, now: datetime, terms: Terms, subresource: str

@@ -92,14 +92,17 @@ def shaped(kind: Kind, body: Object) -> Object:
     """A body of right shape as an object of its kind: new at its top and in its metadata, cleaned."""
     metadata = body.get("metadata") or {}
     shaped = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": _cleaned(metadata)}
-    return shaped | {
-        key: value for key, value in body.items() if key not in shaped and not _is_left_out(kind, key, value)
+    return shaped | {key: value for key, value in body.items() if key not in shaped}
+
+
+def without_empty(kind: Kind, body: Object) -> Object:
+    """A body without what is as good as absent: structs, which a server has of its own kinds, forget it."""
+    kept = ("metadata", "spec", "status")
+    return {
+        key: value
+        for key, value in body.items()
+        if value is not None and (kind.custom or key in kept or value not in ({}, []))
     }
-
-
-def _is_left_out(kind: Kind, key: str, value: object) -> bool:
-    """Whether a field is as good as absent: a server decodes its own kinds into structs, and these forget."""
-    return value is None or (not kind.custom and key not in ("spec", "status") and value in ({}, []))
 
 
 def _cleaned(metadata: Object) -> Object:

@@ -52,13 +52,3 @@ class Rules:
     def may_go(self, obj: Object) -> bool:
         """Whether an object without finalizers can be removed."""
         return True
-
-
-class InitialStatus(Rules):
-    """The rules of a kind whose status the server begins, whatever the creator says."""
-
-    def __init__(self, status: Object) -> None:
-        self._status = status
-
-    def prepare_create(self, new: Object) -> None:
-        new["status"] = self._status

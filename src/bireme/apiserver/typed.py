@@ -17,7 +17,7 @@ from bireme.apiserver.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from bireme.apiserver.managed.apply import apply
 from bireme.apiserver.managed.resets import reset_fields
 from bireme.apiserver.managed.track import track
-from bireme.apiserver.objects import MalformedError
+from bireme.apiserver.objects import MalformedError, without_empty
 from bireme.apiserver.openapi.definitions import schema_of
 from bireme.apiserver.rules import Object
 from bireme.apiserver.structural.defaulting import default
@@ -35,7 +35,9 @@ class BySchema(Intake):
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
     ) -> Object:
         pruned = self.pruned(kind, body, terms, raw, earlier)
-        return default(schema_of(kind), pruned) if kind.custom else decode(kind, pruned)
+        if not kind.custom:
+            return decode(kind, pruned)
+        return default(schema_of(kind), without_empty(kind, pruned))
 
     def pruned(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from bireme.apiserver.watch import Change
 
 LAYOUT: Final = 1
 _TRIM_EVERY: Final = 512
+MOST_BYTES: Final = 256 * 1024 * 1024
 _BUSY_SECONDS: Final = 1.0
 _FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
@@ -50,11 +51,11 @@ class StorageError(Exception):
 class Database:
     """A store's file. Used by one thread at a time."""
 
-    def __init__(self, path: Path, *, history: int) -> None:
-        """Open the file, or make it; `history` is how many changes the log keeps."""
+    def __init__(self, path: Path, *, history: int, most_bytes: int = MOST_BYTES) -> None:
+        """Open the file, or make it; `history` is how many changes the log keeps, in `most_bytes` at most."""
         self.path = path
-        self._history = history
-        self._since_trim = 0
+        self._history, self._most_bytes = history, most_bytes
+        self._since_trim = self._bytes_since_trim = 0
         try:
             # Secrets are in it. What SQLite puts beside it has the same mode.
             path.touch(0o600)
@@ -183,16 +184,27 @@ class Database:
         version = staged[-1].change.version
         run("UPDATE about SET value = ? WHERE name = ?", [(version, "version")])
         self._since_trim += len(staged)
-        if self._since_trim >= _TRIM_EVERY:
+        self._bytes_since_trim += sum(change.weight for _, change in staged)
+        if self._since_trim >= _TRIM_EVERY or self._bytes_since_trim > self._most_bytes // 2:
             self._trim(version)
 
     def _trim(self, version: int) -> None:
-        """Forget the changes that are too old."""
-        horizon = version - self._history
+        """Forget the changes that are too old, or too much."""
+        horizon = max(version - self._history, self._too_much())
         if horizon > self._about("horizon"):
             self._connection.execute("DELETE FROM log WHERE version <= ?", (horizon,))
             self._connection.execute("UPDATE about SET value = ? WHERE name = 'horizon'", (horizon,))
-        self._since_trim = 0
+        self._since_trim = self._bytes_since_trim = 0
+
+    def _too_much(self) -> int:
+        """The latest change that must go, so that the rest is half of what all may be; 0 if none must."""
+        row = self._connection.execute(
+            "SELECT MAX(version) FROM"
+            " (SELECT version, SUM(LENGTH(before)) OVER (ORDER BY version DESC) AS size FROM log)"
+            " WHERE size > ?",
+            (self._most_bytes // 2,),
+        ).fetchone()
+        return row[0] or 0
 
 
 def _latest(staged: Iterable[Staged]) -> list[tuple[tuple[str, str], Record | None]]:

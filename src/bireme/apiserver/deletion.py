@@ -95,6 +95,8 @@ def decide(kind: Kind, obj: Object, options: DeleteOptions, now: datetime) -> De
     """What becomes of an object that is asked to go."""
     check_preconditions(kind, obj, options.preconditions)
     if (held := kind.rules.hold(obj, now)) is not None:
+        if kind.kind == "Namespace" and held is not obj:
+            held = _with(held, finalizers=_finalizers(kind, held["metadata"], options))
         return Decision(held, goes=False)
     grace = _graceful(kind, obj, options, now)
     if grace is None:

@@ -1,10 +1,13 @@
 """The formats of names and labels; each function returns what is wrong, in the words of the API server.
 
+What they return is shared: never change it. Labels are few and written often, so answers are kept.
+
 `bireme.api.names` knows the same formats as plain yes and no.
 """
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 NameFormat = Callable[[str], list[str]]
@@ -65,6 +68,7 @@ def path_segment(value: str) -> list[str]:
     return [f"may not contain '{each}'" for each in "/%" if each in value]
 
 
+@lru_cache(4096)
 def label_key(value: str) -> list[str]:
     """The format of label keys, annotation keys and finalizers."""
     *prefixes, name = value.split("/")
@@ -88,6 +92,7 @@ def _key_name(name: str) -> list[str]:
     return [f"name part {error}" for error in errors]
 
 
+@lru_cache(4096)
 def label_value(value: str) -> list[str]:
     errors = _length(value, 63)
     if _IS_VALUE.fullmatch(value) is None:

@@ -52,6 +52,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a deletion is answered with the object itself, not with a Status."""
     collected: bool = True
     """Whether the garbage collector cares: Events own nothing."""
+    free_finalizers: bool = False
+    """Whether the names of finalizers need no domain; those of custom kinds never do."""
     name_format: formats.NameFormat = formats.dns_subdomain
     fields: tuple[str, ...] = ()
     """What a field selector may name, beside the object's name and namespace."""
@@ -149,6 +151,7 @@ NODE: Final = Kind(
 EVENT: Final = Kind(
     definition="io.k8s.api.core.v1.Event", short_names=("ev",),
     plural="events", kind="Event", create_on_update=True, collected=False, rules=EventRules(),
+    free_finalizers=True,
     fields=("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
             "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
             "reason", "reportingComponent", "source", "type"),
@@ -158,6 +161,7 @@ LEASE: Final = Kind(
     group="coordination.k8s.io",
     plural="leases",
     kind="Lease",
+    free_finalizers=True,
     unconditional=False,
     create_on_update=True,
     rules=LeaseRules(),
@@ -186,7 +190,7 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     definition="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     group="apiextensions.k8s.io", plural="customresourcedefinitions", kind="CustomResourceDefinition",
     short_names=("crd", "crds"), categories=("api-extensions",), namespaced=False, has_status=True,
-    has_generation=True, unconditional=False, rules=CrdRules(),
+    has_generation=True, unconditional=False, free_finalizers=True, rules=CrdRules(),
 )  # fmt: skip
 
 CORE: Final = (

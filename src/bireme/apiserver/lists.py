@@ -46,6 +46,16 @@ class Page(NamedTuple):
     remaining: int | None = None
 
     @property
+    def metadata(self) -> Object:
+        """What a list says of itself."""
+        metadata: Object = {"resourceVersion": str(self.version)}
+        if self.continue_token:
+            metadata["continue"] = self.continue_token
+        if self.remaining is not None:
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+    @property
     def items(self) -> list[Object]:
         """Decoded anew at each call."""
         return [record.object() for record in self.records]
@@ -82,7 +92,7 @@ def list_page(table: Table, selection: Selection, query: Query, current: int) ->
 
 def _position(query: Query, current: int) -> tuple[int, str]:
     """The version that a query wants, and the key that its page starts at."""
-    _check(query)
+    check_list(query)
     if query.continue_token:
         token = _decode(query.continue_token)
         asked, start = token.rv, token.start.removeprefix("/")
@@ -96,7 +106,8 @@ def _position(query: Query, current: int) -> tuple[int, str]:
     return (asked if exact or pinned else current), start
 
 
-def _check(query: Query) -> None:
+def check_list(query: Query) -> None:
+    """Refuse what a list can't be asked for."""
     match = query.resource_version_match
     if query.continue_token and query.resource_version not in ("", "0"):
         raise errors.bad_request("specifying resource version is not allowed when using continue")

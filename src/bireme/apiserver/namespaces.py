@@ -22,6 +22,8 @@ class NamespaceRules(Rules):
             metadata["labels"] = metadata.get("labels", {}) | {_NAME_LABEL: metadata["name"]}
 
     def prepare_create(self, new: Object) -> None:
+        # Again, for a name that was made only now.
+        self.default(new)
         spec = new.get("spec") or {}
         finalizers = spec.get("finalizers") or []
         if FINALIZER not in finalizers:

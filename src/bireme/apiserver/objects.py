@@ -9,6 +9,7 @@ from bireme.apiserver import errors, formats
 from bireme.apiserver.errors import FieldError, forbidden_value, invalid_value, required
 from bireme.apiserver.kinds import Kind
 from bireme.apiserver.rules import Object
+from bireme.apiserver.times import is_time
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
@@ -21,7 +22,7 @@ _FIELDS: Final = (
 )  # fmt: skip
 _OF_THE_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _IMMUTABLE: Final = ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
-_STANDARD_FINALIZERS: Final = ("kubernetes", ORPHAN, FOREGROUND)
+STANDARD_FINALIZERS: Final = ("kubernetes", ORPHAN, FOREGROUND)
 
 
 class _OwnerReference(msgspec.Struct):
@@ -67,6 +68,11 @@ def copied(body: object) -> Any:
         raise MalformedError(str(error)) from error
 
 
+def json_text(value: object) -> str:
+    """A value as an error shows it."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
 def same(one: object, other: object) -> bool:
     """Whether two values are the same JSON; Python takes 1, 1.0 and True for equal."""
     if one is other:
@@ -86,6 +92,13 @@ def check_shape(kind: Kind, body: object) -> None:
         msgspec.convert({} if body.get("metadata") is None else body["metadata"], _Metadata)
     except msgspec.ValidationError as error:
         raise MalformedError(f"metadata: {error}") from error
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        _check_time((body.get("metadata") or {}).get(field))
+
+
+def _check_time(text: str | None) -> None:
+    if text and not is_time(text):
+        raise MalformedError(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse')
 
 
 def shaped(kind: Kind, body: Object) -> Object:
@@ -138,7 +151,7 @@ def check_type(kind: Kind, body: Object) -> None:
         problem = invalid_value("kind", said, f"must be {kind.kind}")
         raise errors.invalid(str(said), kind.group, name, [problem])
     if said not in (None, "", kind.kind) or version not in (None, "", kind.api_version):
-        refuse_body(kind, f'no kind "{said}" is registered for version "{version}"')
+        raise MalformedError(f'no kind "{said}" is registered for version "{version}"')
 
 
 def refuse_body(kind: Kind, why: str) -> NoReturn:
@@ -298,7 +311,9 @@ def _finalizer_problems(kind: Kind, finalizers: list[str]) -> Iterator[FieldErro
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         sentence = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
         yield invalid_value("metadata.finalizers", finalizers, sentence)
+    if kind.custom or kind.free_finalizers:
+        return
     for index, finalizer in enumerate(finalizers):
-        if not kind.custom and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             sentence = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid_value(f"metadata.finalizers[{index}]", finalizer, sentence)

@@ -59,7 +59,8 @@ def _strategic(kind: Kind, document: Object, patch: Object) -> Any:
 def merge_patch(document: object, patch: object) -> Any:
     """RFC 7386: objects are merged, null removes, anything else replaces."""
     if not isinstance(patch, dict):
-        return patch
+        # Beyond the RFC, null removes in the objects of lists too.
+        return _without_nulls(patch)
     merged = dict(document) if isinstance(document, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -67,6 +68,14 @@ def merge_patch(document: object, patch: object) -> Any:
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
+
+
+def _without_nulls(value: object) -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return value
 
 
 def json_patch(document: Any, operations: object) -> Any:

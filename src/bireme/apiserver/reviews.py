@@ -79,8 +79,8 @@ def _read(kind: Kind, body: object, namespace: str) -> Object:
     if not isinstance(body, dict):
         why = "couldn't get version/kind"
         raise errors.bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
-    objects.check_type(kind, body)
     try:
+        objects.check_type(kind, body)
         review = decode(kind, body)
     except MalformedError as error:
         objects.refuse_body(kind, str(error))

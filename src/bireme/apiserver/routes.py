@@ -13,6 +13,7 @@ from bireme.apiserver.deletion import Decision, DeleteOptions, read_options
 from bireme.apiserver.kinds import NAMESPACE, Kind
 from bireme.apiserver.lists import Page, Query
 from bireme.apiserver.objects import MalformedError, copied
+from bireme.apiserver.records import Record
 from bireme.apiserver.rules import Object
 from bireme.apiserver.store import Store
 from bireme.apiserver.terms import Terms, check_terms
@@ -64,13 +65,20 @@ class Reply(NamedTuple):
     """Of what `obj` or `page` is; None for a Status."""
     page: Page | None = None
     warnings: tuple[str, ...] = ()
+    record: Record | None = None
+    """Instead of `obj`: an object as it is kept, which need not be decoded."""
 
     def json(self) -> bytes:
+        if self.record is not None:
+            return self.record.raw
         if self.kind is None or self.page is None:
             return _encode(self.obj)
         return _list_json(self.kind, self.page)
 
     def body(self) -> Object:
+        """A list is decoded for it."""
+        if self.record is not None:
+            return self.record.object()
         if self.kind is None or self.page is None:
             return self.obj
         decoded: Object = msgspec.json.decode(self.json())
@@ -103,7 +111,7 @@ def serve(store: Store, target: Target, request: Request, now: datetime) -> Repl
     except errors.StatusError as refused:
         refused.warnings = tuple(terms.warnings)
         raise
-    if terms.dry_run and reply.kind is not None:
+    if terms.dry_run and reply.kind is not None and reply.page is None:
         reply = reply._replace(obj=_as_before(reply.obj, before))
     return reply._replace(warnings=tuple(terms.warnings))
 
@@ -149,7 +157,10 @@ def _read(store: Store, target: Target, request: Request) -> Reply:
     if subresource not in ("", "status"):
         raise errors.method_not_allowed()
     if name:
-        return Reply(200, store.get(kind, name, namespace=namespace), kind)
+        record = store.record(kind, name, namespace=namespace)
+        if record is None:
+            raise errors.not_found(kind, name)
+        return Reply(200, {}, kind, record=record)
     if request.params.get("watch") in _TRUE:
         raise errors.bad_request("a watch is a stream")
     return Reply(200, {}, kind, store.list(kind, read_query(request.params), namespace=namespace))
@@ -193,12 +204,12 @@ def _finalize(store: Store, target: Target, request: Request) -> Reply:
 
 def _list_json(kind: Kind, page: Page) -> bytes:
     """A list, joined from what its objects are kept as."""
-    metadata: Object = {"resourceVersion": str(page.version)}
-    if page.continue_token:
-        metadata["continue"] = page.continue_token
-    if page.remaining is not None:
-        metadata["remainingItemCount"] = page.remaining
-    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": []}
+    head = {
+        "kind": f"{kind.kind}List",
+        "apiVersion": kind.api_version,
+        "metadata": {"continue": "", **page.metadata} if kind.custom else page.metadata,
+        "items": [],
+    }
     raws = [record.raw for record in page.records]
     if not kind.custom:
         # As a server lists its own kinds: without saying of each what it is.
@@ -255,8 +266,9 @@ def _terms(request: Request) -> Terms:
     """How a write is to be done, by the parameters and the client of the request."""
     params, is_apply = request.params, _media_type(request) == patches.APPLY_PATCH
     dry_run = params.get("dryRun", "")
-    if request.method == "DELETE":
-        dry_run = dry_run or ",".join(_delete_options(request).dry_run)
+    if request.method == "DELETE" and request.body:
+        # Options in a body are all that is looked at.
+        dry_run = ",".join(_delete_options(request).dry_run)
     options = _OPTIONS.get(request.method, "DeleteOptions")
     if dry_run not in ("", "All"):
         problem = errors.not_supported("dryRun", [dry_run], ("All",))

@@ -53,7 +53,7 @@ class ServiceRules(Rules):
 
     def status_problems(self, new: Object, old: Object) -> list[FieldError]:  # noqa: ARG002
         if new["spec"]["type"] != "LoadBalancer" and new["status"]["loadBalancer"].get("ingress"):
-            sentence = "may only be used when `spec.type` is LoadBalancer"
+            sentence = "may only be used when `spec.type` is 'LoadBalancer'"
             return [forbidden_value("status.loadBalancer.ingress", sentence)]
         return []
 

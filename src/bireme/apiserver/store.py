@@ -36,8 +36,9 @@ from bireme.apiserver.crds import kind_of
 from bireme.apiserver.deletion import Decision, DeleteOptions, check_options, decide
 from bireme.apiserver.intake import Intake
 from bireme.apiserver.kinds import CORE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OURS, Kind
-from bireme.apiserver.lists import Page, Query, check_watch, list_page, read_version
+from bireme.apiserver.lists import Page, Query, check_list, check_watch, list_page, read_version
 from bireme.apiserver.managed.apply import check_type
+from bireme.apiserver.managed.entries import keep_times
 from bireme.apiserver.namespaces import IMMORTAL, is_terminating
 from bireme.apiserver.objects import MalformedError, same
 from bireme.apiserver.records import Record
@@ -136,6 +137,8 @@ class Store:
 
     def list(self, kind: Kind, query: Query = _DEFAULT_QUERY, *, namespace: str = "") -> Page:
         """One page; `Query(continue_token=page.continue_token)` brings the next of the same version."""
+        parse_labels(query.label_selector)
+        check_list(query)
         selection = _selection(kind, query, namespace)
         return list_page(self._tables[kind], selection, query, self.version)
 
@@ -223,12 +226,12 @@ class Store:
         patched = patches.apply_patch(kind, old, _read_patch(patch), media_type)
         try:
             objects.check_shape(kind, patched)
+            objects.check_type(kind, patched)
             repeated = patches.repeated_fields(patch, media_type)
             new = objects.shaped(kind, self._intake.read(kind, patched, terms, b"", repeated))
         except MalformedError as error:
-            problem = errors.invalid_value("patch", str(patch), str(error))
+            problem = errors.invalid_value("patch", objects.json_text(patched), str(error))
             raise errors.invalid("", "", "", [problem]) from error
-        objects.check_type(kind, patched)
         objects.check_namespace(kind, namespace, new["metadata"])
         objects.check_name(name, new["metadata"])
         return self._update(kind, old, new, now, subresource, terms)
@@ -363,11 +366,11 @@ class Store:
         try:
             copy = objects.copied(body)
             objects.check_shape(kind, copy)
+            objects.check_type(kind, copy)
             raw = body if isinstance(body, bytes) else b""
             new = objects.shaped(kind, self._intake.read(kind, copy, terms, raw))
         except MalformedError as error:
             objects.refuse_body(kind, str(error))
-        objects.check_type(kind, copy)
         objects.check_namespace(kind, namespace, new["metadata"])
         return new
 
@@ -470,6 +473,7 @@ class Store:
 
         For subresources: `new` must be new at its top, and what it shares with `old` unchanged.
         """
+        new = keep_times(old, new)
         metadata = old["metadata"]
         if (
             "deletionTimestamp" in metadata
@@ -535,7 +539,7 @@ def _read_config(kind: Kind, config: object) -> Object:
     except MalformedError as error:
         objects.refuse_body(kind, str(error))
     check_type(kind.group, kind.version, kind.kind, copy)
-    return copy
+    return copy | {"metadata": copy.get("metadata") or {}}
 
 
 def _read_patch(patch: object) -> object:

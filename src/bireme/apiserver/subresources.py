@@ -1,5 +1,6 @@
 """What is written beside the object itself: bindings and evictions of pods, the end of namespaces."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from bireme.apiserver import errors
@@ -15,8 +16,8 @@ from bireme.apiserver.store import Store
 def bind(store: Store, name: str, binding: object, now: datetime, *, namespace: str) -> Object:
     """Bind a pod to the node that a Binding names; a pod is bound once."""
     body = _read(name, binding, "Binding")
-    if not (body.get("target") or {}).get("name"):
-        raise errors.internal("target.name: Required value")
+    if why := "; ".join(_target_problems(body.get("target") or {})):
+        raise errors.internal(why)
     pod = store.get(POD, name, namespace=namespace)
     metadata, given = pod["metadata"], body["metadata"]
     if given.get("uid", metadata["uid"]) != metadata["uid"]:
@@ -53,11 +54,23 @@ def refinalize(store: Store, name: str, body: object) -> Object:
     return store.commit(NAMESPACE, old, old | {"spec": {"finalizers": finalizers} if finalizers else {}})
 
 
+def _target_problems(target: Object) -> Iterator[str]:
+    if target.get("kind", "Node") not in ("", "Node"):
+        problem = errors.not_supported("target.kind", target["kind"], ("Node", "<empty>"))
+        yield f"{problem.field}: {problem.body}"
+    if not target.get("name"):
+        yield "target.name: Required value"
+
+
 def _read(name: str, body: object, what: str) -> Object:
     try:
         copy = copied(body)
     except MalformedError as error:
         raise errors.bad_request(str(error)) from error
+    if isinstance(copy, dict) and copy.get("kind") not in (None, "", what):
+        said, version = copy["kind"], copy.get("apiVersion")
+        why = f'no kind "{said}" is registered for version "{version}"'
+        raise errors.bad_request(f"{said} in version {version} cannot be handled as a {what}: {why}")
     if not isinstance(copy, dict) or (copy.get("metadata") or {}).get("name") != name:
         raise errors.bad_request(f"name in URL does not match name in {what} object")
     return copy

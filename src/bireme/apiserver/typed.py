@@ -17,7 +17,7 @@ from bireme.apiserver.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from bireme.apiserver.managed.apply import apply
 from bireme.apiserver.managed.resets import reset_fields
 from bireme.apiserver.managed.track import track
-from bireme.apiserver.objects import MalformedError, without_empty
+from bireme.apiserver.objects import STANDARD_FINALIZERS, MalformedError, without_empty
 from bireme.apiserver.openapi.definitions import schema_of
 from bireme.apiserver.rules import Object
 from bireme.apiserver.structural.defaulting import default
@@ -35,9 +35,11 @@ class BySchema(Intake):
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
     ) -> Object:
         pruned = self.pruned(kind, body, terms, raw, earlier)
-        if not kind.custom:
-            return decode(kind, pruned)
-        return default(schema_of(kind), without_empty(kind, pruned))
+        if kind.custom:
+            read = default(schema_of(kind), without_empty(kind, pruned))
+        else:
+            read = decode(kind, pruned)
+        return _with_reset(read) if _resets_owners(body) else read
 
     def pruned(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
@@ -96,14 +98,38 @@ class BySchema(Intake):
             new.update(defaulted)
 
     def problems(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> list[FieldError]:
-        if kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
-            terms.warnings += crd_warnings(new)
         if not kind.custom:
-            return kind.rules.content_problems(new, old)
-        return validate(schema_of(kind), new, old) or _admission_problems(kind, new, old, terms)
+            found = kind.rules.content_problems(new, old)
+            if not found and kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
+                terms.warnings += crd_warnings(new)
+            return found
+        found = validate(schema_of(kind), new, old) or _admission_problems(kind, new, old, terms)
+        if not found:
+            terms.warnings += _finalizer_warnings(new, old)
+        return found
 
     def status_problems(self, kind: Kind, new: Object, old: Object) -> list[FieldError]:
         return validate_status(schema_of(kind), new, old) if kind.custom else []
+
+
+def _resets_owners(body: Object) -> bool:
+    return (body.get("metadata") or {}).get("managedFields") == []
+
+
+def _with_reset(obj: Object) -> Object:
+    """What is empty goes lost on the way; this says the same."""
+    return obj | {"metadata": (obj.get("metadata") or {}) | {"managedFields": [{}]}}
+
+
+def _finalizer_warnings(new: Object, old: Object | None) -> list[str]:
+    before = () if old is None else old["metadata"].get("finalizers", ())
+    added = set(new["metadata"].get("finalizers", ())).difference(before, STANDARD_FINALIZERS)
+    return [
+        f'metadata.finalizers: "{each}": prefer a domain-qualified finalizer name to avoid accidental'
+        " conflicts with other finalizer writers"
+        for each in sorted(added)
+        if "/" not in each
+    ]
 
 
 def _is_ours(kind: Kind) -> bool:

@@ -16,6 +16,8 @@ from bireme.apiserver.records import Record
 from bireme.apiserver.rules import Object
 from bireme.apiserver.selectors import Selection
 
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of one kind's history: a large object that changes often must not fill the memory."""
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -48,6 +50,11 @@ class Change(msgspec.Struct):
     after: Record | None
     _departed: Record | None = None
 
+    @property
+    def weight(self) -> int:
+        """The bytes that are kept for its sake alone."""
+        return 0 if self.before is None else len(self.before.raw)
+
     def departed(self) -> Record:
         """What was there before, with the version of this change; there must have been something."""
         if self._departed is None:
@@ -59,16 +66,18 @@ class Change(msgspec.Struct):
 class History:
     """The last changes of one kind, oldest first, and the watchers that follow them."""
 
-    def __init__(self, limit: int, horizon: int = 0) -> None:
+    def __init__(self, limit: int, horizon: int = 0, most_bytes: int = MOST_BYTES) -> None:
         self.limit = limit
         self.horizon = horizon
         """The version of the last change that is forgotten: nothing before it can be told any more."""
+        self._most_bytes, self._bytes = most_bytes, 0
         self._changes: list[Change] = []
         self._watchers: dict[Watcher, None] = {}
 
     def append(self, change: Change) -> None:
         """Add a change; watchers are woken when it is published."""
         self._changes.append(change)
+        self._bytes += change.weight
 
     def publish(self) -> None:
         """Forget what is too old, and tell the watchers that there is something new."""
@@ -77,12 +86,14 @@ class History:
             self._forget(self.limit)
         elif len(self._changes) > self.limit:
             self.horizon = self._changes[-self.limit - 1].version
+        if self._bytes > self._most_bytes:
+            self._forget(self._lighter())
         for watcher in tuple(self._watchers):
             watcher.wake()
 
     def take_back(self) -> None:
         """Forget the latest change, as if it had not been: nobody must have heard of it."""
-        self._changes.pop()
+        self._bytes -= self._changes.pop().weight
 
     def compact(self) -> None:
         """Forget everything: whoever is behind has to list again."""
@@ -107,6 +118,7 @@ class History:
     def restore(self, changes: tuple[Change, ...], horizon: int) -> None:
         """Take up an earlier history; whoever watches is cut off, as by a restart."""
         self._changes, self.horizon = list(changes), horizon
+        self._bytes = sum(change.weight for change in changes)
         self.close()
 
     def close(self) -> None:
@@ -121,10 +133,20 @@ class History:
     def leave(self, watcher: "Watcher") -> None:
         self._watchers.pop(watcher, None)
 
+    def _lighter(self) -> int:
+        """How many of the last changes weigh half of what all may weigh."""
+        weight = 0
+        for kept, change in enumerate(reversed(self._changes)):
+            weight += change.weight
+            if weight > self._most_bytes // 2:
+                return kept
+        return len(self._changes)
+
     def _forget(self, kept: int) -> None:
         gone = len(self._changes) - kept
         if gone > 0:
-            self.horizon = self._changes[gone - 1].version
+            self._bytes -= sum(change.weight for change in self._changes[:gone])
+            self.horizon = max(self.horizon, self._changes[gone - 1].version)
             del self._changes[:gone]
 
 

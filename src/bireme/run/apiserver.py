@@ -22,6 +22,7 @@ from bireme.apiserver.priority import BUILT_IN
 from bireme.apiserver.reviews import MASTERS, User
 from bireme.apiserver.rules import Object
 from bireme.apiserver.serving.access import Access
+from bireme.apiserver.serving.activity import CountingHandler
 from bireme.apiserver.serving.folder import Folder, FolderError, TlsFiles, read_token
 from bireme.apiserver.serving.gateway import Gateway
 from bireme.apiserver.serving.handler import Handler
@@ -52,11 +53,12 @@ class Options(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A server that is ready."""
+    """A server that is ready. `quiet_seconds` says for how long no client was served."""
 
     backend: Backend
     url: str
     kubeconfig: Path
+    quiet_seconds: Callable[[], float]
 
 
 async def run_apiserver(options: Options, say: Callable[[str], None]) -> None:
@@ -82,7 +84,7 @@ async def serving(options: Options, gateway: Gateway | None = None) -> AsyncIter
             files, token = _tls(options, folder), _token(options, folder)
             backend = open_backend(folder.database)
             access = Access(token, listening.hosts, User("bireme:owner", (MASTERS, "system:authenticated")))
-            handler = Handler(backend, access, gateway)
+            handler = CountingHandler(backend, access, gateway)
             try:
                 await _furnished(backend)
                 backend.collect()
@@ -91,7 +93,7 @@ async def serving(options: Options, gateway: Gateway | None = None) -> AsyncIter
                     folder.write_kubeconfig(listening.url, authority, token, listening.port)
                     handler.is_ready = True
                     with _chores(backend):
-                        yield Running(backend, listening.url, folder.kubeconfig)
+                        yield Running(backend, listening.url, folder.kubeconfig, handler.quiet_seconds)
             finally:
                 folder.remove_kubeconfig()
                 await backend.close()

@@ -328,7 +328,7 @@ def test_patches_that_are_not_taken(store: Store, kind: Kind, media_type: str, c
 
 
 def test_a_patch_can_not_make_something_else_of_an_object(store: Store, config_map: Object) -> None:
-    assert refused(lambda: patch(store, CONFIG_MAP, {"kind": "Pod"}))[0] == 400
+    assert refused(lambda: patch(store, CONFIG_MAP, {"kind": "Pod"}))[0] == 422
     assert refused(lambda: patch(store, CONFIG_MAP, {"metadata": []}))[0] == 422
     assert refused(lambda: patch(store, CONFIG_MAP, []))[0] == 400
 

@@ -7,9 +7,10 @@ from typing import Final
 from bireme.apiserver.managed import entries
 from bireme.apiserver.managed.blanks import blank
 from bireme.apiserver.managed.compare import Change, compare
+from bireme.apiserver.managed.configs import problems
 from bireme.apiserver.managed.entries import EntryError, Owner, Owners
 from bireme.apiserver.managed.paths import Fields, difference, of_fields, union
-from bireme.apiserver.managed.shapes import Schema, UnkeyedError, shape_of
+from bireme.apiserver.managed.shapes import Schema, Shape, UnkeyedError, shape_of
 from bireme.apiserver.rules import Object
 from bireme.apiserver.times import write_time
 
@@ -52,6 +53,9 @@ def track(
     if custom and any(each["apiVersion"] != api_version for each in owners.values()):
         # Nothing converts to a version that is not served: there a server gives up on all owners.
         return []
+    if custom and subresource and _is_mistyped(shape_of(schema), new):
+        # What a status write says beside the status is not checked, but tracked.
+        return []
     try:
         change = compare(shape_of(schema), old, new).besides(of_fields(*ignored))
     except UnkeyedError:
@@ -59,6 +63,10 @@ def track(
         return []
     owner = entries.updater(manager, api_version, subresource)
     return entries.written(write(owners, change, owner, now))
+
+
+def _is_mistyped(shape: Shape, obj: Object) -> bool:
+    return any(not text.startswith("duplicate entries") for _, text in problems(shape, obj))
 
 
 def _owners_before(old: Object | None, new: Object, subresource: str) -> Owners:

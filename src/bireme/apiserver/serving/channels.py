@@ -49,7 +49,7 @@ class ChannelSession:
                 elif message.type is WSMsgType.TEXT:
                     await self._take(message.data.encode())
         finally:
-            await self._end_input()
+            self._end_input()
 
     async def finish(self, exit_code: int) -> None:
         """Tell how it ended."""
@@ -67,21 +67,22 @@ class ChannelSession:
         elif channel == _RESIZE:
             self._resize(payload)
         elif channel == _CLOSE and payload[:1] == bytes([_STDIN]):
-            await self._end_input()
+            self._end_input()
 
     def _resize(self, payload: bytes) -> None:
         try:
             size = msgspec.json.decode(payload, type=TerminalSize)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return
         if self._sizes.full():
             self._sizes.get_nowait()
         self._sizes.put_nowait(size)
 
-    async def _end_input(self) -> None:
-        if not self._ended:
-            self._ended = True
-            await self._input.put(b"")
+    def _end_input(self) -> None:
+        """Never waits: where the queue is full nobody waits to be told, and there may be no reader left."""
+        self._ended = True
+        if self._input.empty():
+            self._input.put_nowait(b"")
 
 
 def open_socket() -> web.WebSocketResponse:

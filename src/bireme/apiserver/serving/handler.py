@@ -164,12 +164,12 @@ class Handler:
         if reply.kind is None or form == "object":
             return reply.json()
         page = reply.page
-        items = [reply.obj] if page is None else page.items
+        items = [reply.body()] if page is None else page.items
         if form == "partial":
-            whole = partial(reply.obj) if page is None else partial_list(items, list_metadata(reply))
+            whole = partial(items[0]) if page is None else partial_list(items, page.metadata)
             return _encode(whole)
         include = read_include(params)
-        metadata = None if page is None else list_metadata(reply)
+        metadata = None if page is None else page.metadata
         return _encode(table(reply.kind, items, self._backend.now(), include=include, metadata=metadata))
 
     # ---- streams
@@ -301,18 +301,6 @@ def read_include(params: Mapping[str, str]) -> str:
             " must be 'Metadata', 'Object', 'None', or empty"
         )
     return include
-
-
-def list_metadata(reply: Reply) -> Object:
-    """What a list says of itself; a single object's version otherwise."""
-    if reply.page is None:
-        return {"resourceVersion": reply.obj["metadata"].get("resourceVersion", "")}
-    metadata: Object = {"resourceVersion": str(reply.page.version)}
-    if reply.page.continue_token:
-        metadata["continue"] = reply.page.continue_token
-    if reply.page.remaining is not None:
-        metadata["remainingItemCount"] = reply.page.remaining
-    return metadata
 
 
 def _params(query: Mapping[str, str]) -> dict[str, str]:

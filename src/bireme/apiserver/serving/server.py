@@ -20,10 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 class _OnlyOurs(logging.Filter):
-    """Lets through what went wrong here; bytes that are no HTTP are the client's fault, and may be many."""
+    """Lets through what went wrong here. Clients that go, or do not speak HTTP, may be many."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | ConnectionError)
 
 
 _log.addFilter(_OnlyOurs())

@@ -1,0 +1,1 @@
+"""The embedded node: a pod is a set of local processes."""

@@ -1,0 +1,184 @@
+"""The node agent: registers this machine as a Node, and keeps the pods that are bound to it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bireme.api.meta import ObjectMeta
+from bireme.kube.cache import Cache
+from bireme.kube.client import Client
+from bireme.kube.errors import AlreadyExists
+from bireme.kube.resources import NODES, PODS
+from bireme.node import shims
+from bireme.node.driver import ProcessDriver
+from bireme.node.folders import NodeFolder, PodFolder
+from bireme.node.keeper import Keeper
+from bireme.node.machine import Machine
+from bireme.node.networks import Networks
+from bireme.node.seen import Object
+from bireme.node.shim import wire
+
+log = logging.getLogger("bireme.node")
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class BoundPod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A pod of this node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = _NULL
+    status: msgspec.Raw = _NULL
+
+    def object(self) -> Object:
+        """As plain data."""
+        metadata = msgspec.to_builtins(self.metadata)
+        kept = {key: value for key, value in metadata.items() if value not in (None, "", {}, [])}
+        spec, status = msgspec.json.decode(self.spec), msgspec.json.decode(self.status)
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec, "status": status or {}}
+
+
+class Agent:
+    """Runs the pods that are bound to a node. `now` is the wall clock."""
+
+    def __init__(
+        self,
+        client: Client,
+        machine: Machine,
+        folder: Path,
+        *,
+        now: Callable[[], datetime],
+        environment: Mapping[str, str],
+        directory: Path,
+    ) -> None:
+        self._client, self._machine, self.now = client, machine, now
+        self.folder = NodeFolder(folder)
+        self._driver = ProcessDriver(self.folder, machine, environment, directory)
+        self._networks = Networks(folder / "networks", machine)
+        self._keepers: dict[str, Keeper] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._cache: Cache[BoundPod] = Cache(
+            client,
+            PODS,
+            BoundPod,
+            field_selector=f"spec.nodeName={machine.name}",
+            index_by_owner=False,
+            on_change=self._on_change,
+        )
+
+    def keeper(self, uid: str) -> Keeper | None:
+        """Who keeps a pod, by its UID."""
+        return self._keepers.get(uid)
+
+    async def run(self) -> None:
+        """Keep pods until cancelled; what runs then goes on, and is found again by the next agent."""
+        self.folder.prepare()
+        await self._register()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._cache.run())
+                group.create_task(self._clear_strays())
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # ---- the node
+
+    async def _register(self) -> None:
+        amounts = self._machine.allocatable()
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": self._machine.name,
+                "labels": {"kubernetes.io/hostname": self._machine.name},
+            },
+        }
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(NODES, None, body)
+        moment = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "NodeAgentReady",
+            "message": "this machine runs pods as processes",
+            "lastHeartbeatTime": moment,
+            "lastTransitionTime": moment,
+        }
+        status = {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [ready],
+            "addresses": [
+                {"type": "InternalIP", "address": self._machine.address},
+                {"type": "Hostname", "address": self._machine.name},
+            ],
+        }
+        patch = {"status": status}
+        await self._client.patch(NODES, None, self._machine.name, patch, subresource="status")
+
+    # ---- the pods
+
+    def _on_change(self, old: BoundPod | None, new: BoundPod | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            left = self._keepers.get(old.metadata.uid)
+            if left is not None:
+                left.forget()
+        if new is None:
+            return
+        keeper = self._keepers.get(new.metadata.uid)
+        if keeper is None:
+            self._begin(new.object())
+        else:
+            keeper.update(new.object())
+
+    def _begin(self, pod: Object) -> None:
+        keeper = Keeper(
+            pod,
+            self._client,
+            self.folder,
+            self._driver,
+            self._networks,
+            self.now,
+            self._machine.allocatable(),
+        )
+        self._keepers[keeper.uid] = keeper
+        task = asyncio.get_running_loop().create_task(self._keep(keeper))
+        self._tasks[keeper.uid] = task
+
+    async def _keep(self, keeper: Keeper) -> None:
+        try:
+            await keeper.run()
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("the pod is left alone after an error", extra={"pod": keeper.name})
+        finally:
+            self._keepers.pop(keeper.uid, None)
+            self._tasks.pop(keeper.uid, None)
+
+    async def _clear_strays(self) -> None:
+        """End what is left of pods that the API server does not know any more."""
+        await self._cache.wait_synced()
+        known = {pod.metadata.uid for pod in self._cache.all()}
+        for folder in self.folder.pods():
+            if folder.path.name not in known:
+                await asyncio.to_thread(_clear, folder)
+        jobs = {owner.uid for pod in self._cache.all() for owner in pod.metadata.owner_references}
+        self._networks.clear(jobs)
+
+
+def _clear(folder: PodFolder) -> None:
+    state = shims.read_state(folder)
+    with contextlib.suppress(OSError):
+        wire.Channel(wire.connect(str(folder.path))).send({"do": "end"})
+    while shims.sweep(folder.path.name, state):
+        pass
+    folder.remove()

@@ -1,0 +1,147 @@
+"""A scheduler for one node: whatever waits is bound to it, while there are devices enough.
+
+CPU and memory are oversubscribed: a laptop must run what a cluster would. Devices are not.
+"""
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+import msgspec
+
+from bireme.api.meta import ObjectMeta
+from bireme.kube.cache import Cache
+from bireme.kube.client import Client
+from bireme.kube.errors import ApiError, KubeError
+from bireme.kube.resources import PODS
+from bireme.node.machine import Machine
+
+log = logging.getLogger("bireme.node")
+
+_FINISHED: Final = ("Succeeded", "Failed")
+_RETRY_SECONDS: Final = 1.0
+
+
+class _Resources(msgspec.Struct, frozen=True, gc=False):
+    limits: dict[str, str | int | float] = {}
+
+
+class _Container(msgspec.Struct, frozen=True, gc=False):
+    resources: _Resources = _Resources()
+
+
+class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    containers: tuple[_Container, ...] = ()
+    scheduling_gates: tuple[dict[str, str], ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    phase: str = ""
+
+
+class WaitingPod(msgspec.Struct, frozen=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class Binder:
+    """Binds pods to the one node there is."""
+
+    def __init__(self, client: Client, machine: Machine) -> None:
+        self._client, self._machine = client, machine
+        self._wake = asyncio.Event()
+        self._pods: Cache[WaitingPod] = Cache(
+            client, PODS, WaitingPod, index_by_owner=False, on_change=lambda *_: self._wake.set()
+        )
+        self._told: dict[str, str] = {}
+        self._bound: set[str] = set()
+
+    async def run(self) -> None:
+        """Bind until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pods.run())
+            await self._pods.wait_synced()
+            while True:
+                self._wake.clear()
+                if await self._round():
+                    await self._wake.wait()
+                else:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_RETRY_SECONDS):
+                            await self._wake.wait()
+
+    async def _round(self) -> bool:
+        """Bind all that can be bound, oldest first; False if something is to be tried again."""
+        pods = self._pods.all()
+        free = self._free(pods)
+        done = True
+        waiting = [pod for pod in pods if self._waits(pod)]
+        self._bound &= {pod.metadata.uid for pod in waiting}
+        for pod in sorted(
+            waiting, key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name)
+        ):
+            wanted = devices(pod)
+            lacking = [name for name, count in wanted.items() if count > free.get(name, 0)]
+            if lacking:
+                await self._tell(pod, f"0/1 nodes are available: 1 Insufficient {', '.join(lacking)}.")
+                continue
+            if await self._bind(pod):
+                for name, count in wanted.items():
+                    free[name] -= count
+            else:
+                done = False
+        return done
+
+    def _waits(self, pod: WaitingPod) -> bool:
+        return (
+            not pod.spec.node_name
+            and not pod.spec.scheduling_gates
+            and pod.metadata.deletion_timestamp is None
+            and pod.metadata.uid not in self._bound
+        )
+
+    def _free(self, pods: list[WaitingPod]) -> dict[str, int]:
+        free = {"nvidia.com/gpu": len(self._machine.gpus)}
+        for pod in pods:
+            held = pod.spec.node_name or pod.metadata.uid in self._bound
+            if held and pod.status.phase not in _FINISHED:
+                for name, count in devices(pod).items():
+                    free[name] = free.get(name, 0) - count
+        return free
+
+    async def _bind(self, pod: WaitingPod) -> bool:
+        metadata = pod.metadata
+        try:
+            await self._client.bind(metadata.namespace, metadata.name, self._machine.name, uid=metadata.uid)
+        except ApiError as error:
+            log.info("a pod is not bound", extra={"pod": metadata.name, "why": error.message})
+        except KubeError as error:
+            log.warning("a pod is not bound yet", extra={"pod": metadata.name, "why": str(error)})
+            return False
+        self._bound.add(metadata.uid)
+        return True
+
+    async def _tell(self, pod: WaitingPod, why: str) -> None:
+        """Say once why a pod waits."""
+        if self._told.get(pod.metadata.uid) == why:
+            return
+        self._told[pod.metadata.uid] = why
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+        patch = {"status": {"conditions": [condition]}}
+        with contextlib.suppress(KubeError):
+            await self._client.patch(
+                PODS, pod.metadata.namespace, pod.metadata.name, patch, kind="strategic", subresource="status"
+            )
+
+
+def devices(pod: WaitingPod) -> dict[str, int]:
+    """The extended resources that a pod asks for."""
+    wanted: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for name, amount in container.resources.limits.items():
+            if "/" in name and not name.startswith("hugepages-"):
+                wanted[name] = wanted.get(name, 0) + int(amount)
+    return wanted

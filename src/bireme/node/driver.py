@@ -1,0 +1,211 @@
+"""Pods as processes of this machine: what their containers are started with.
+
+An image is not looked at: programs, PATH and HOME are those of whoever started the node.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bireme.node.environment import Sources, build_environment, expand
+from bireme.node.folders import NodeFolder, PodFolder
+from bireme.node.machine import Machine
+from bireme.node.remote_shell import PODS
+from bireme.node.seen import Object, Problem
+from bireme.node.shims import MARKER
+
+CONFIG_ERROR: Final = "CreateContainerConfigError"
+RUN_ERROR: Final = "RunContainerError"
+OUTPUT_CAP: Final = 256 << 20
+_OURS: Final = "bireme-"
+
+
+class Caller(NamedTuple):
+    """Where, and with which programs, whoever sent the job would run it; empty for the node's own."""
+
+    directory: str = ""
+    path: str = ""
+
+
+_NODE: Final = Caller()
+
+
+class UnstartableError(Exception):
+    """A container can't be started now, or, if the problem is fatal, ever."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class ProcessDriver:
+    """Makes the orders for shims."""
+
+    def __init__(
+        self, folder: NodeFolder, machine: Machine, environment: Mapping[str, str], directory: Path
+    ) -> None:
+        self._folder, self._machine = folder, machine
+        self._environment, self._directory = dict(environment), directory
+        self._path = self._environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+    @property
+    def can_mount(self) -> bool:
+        return self._machine.isolation != "none"
+
+    def pod_orders(self, pod: Object, network: dict[str, Any] | None) -> dict[str, Any]:
+        """What the shim of a pod makes before any container."""
+        if not self.can_mount:
+            return {}
+        orders: dict[str, Any] = {"hostname": hostname(pod), "user": self._machine.isolation == "user"}
+        return orders if network is None else orders | {"network": network}
+
+    def start_order(
+        self,
+        pod: Object,
+        container: Object,
+        attempt: int,
+        folder: PodFolder,
+        volumes: Mapping[str, Path],
+        sources: Sources,
+        caller: Caller = _NODE,
+    ) -> dict[str, Any]:
+        """The order that starts a container. Raises UnstartableError."""
+        name = container["name"]
+        own = self._own_variables(pod, container, attempt, folder)
+        own["PATH"] = caller.path or self._path
+        built = build_environment(pod, container, sources, self._environment | own)
+        if built.problems:
+            raise UnstartableError(Problem(CONFIG_ERROR, "; ".join(built.problems), name))
+        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        if not container.get("command"):
+            message = f"container {name} has no command, and without its image there is none to take"
+            raise UnstartableError(Problem(RUN_ERROR, message, name, fatal=True))
+        argv, env = expand(words, built.own), built.values | _kept(own)
+        env["PATH"] = f"{self._folder.programs}:{env['PATH']}"
+        mounts = self._mounts(pod, container, volumes, folder)
+        if not self.can_mount:
+            moved = self._moved(container, volumes)
+            argv = [_replaced(word, moved) for word in argv]
+            env = {key: _replaced(value, moved) for key, value in env.items()}
+        output = folder.output(name, attempt)
+        output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        scratch = folder.path / "root"
+        scratch.mkdir(mode=0o755, exist_ok=True)
+        return {
+            "do": "start",
+            "container": name,
+            "attempt": attempt,
+            "argv": argv,
+            "env": env,
+            "directory": self._working_directory(container, [each["target"] for each in mounts], caller),
+            "output": str(output),
+            "cap": OUTPUT_CAP,
+            "mounts": mounts,
+            "scratch": str(scratch),
+        }
+
+    def _own_variables(
+        self, pod: Object, container: Object, attempt: int, folder: PodFolder
+    ) -> dict[str, str]:
+        metadata = pod["metadata"]
+        temporary = folder.path / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        return {
+            "HOSTNAME": hostname(pod),
+            "TMPDIR": str(temporary),
+            MARKER: metadata["uid"],
+            PODS: str(self._folder.names(metadata["namespace"])),
+            "BIREME_TERMINATION_LOG": str(message_file(folder, container["name"], attempt)),
+        }
+
+    def _working_directory(self, container: Object, mounted: list[str], caller: Caller) -> str:
+        """Its own, if it is there; else the caller's."""
+        wanted = container.get("workingDir")
+        if wanted and (Path(wanted).is_dir() or any(_is_below(wanted, each) for each in mounted)):
+            return str(wanted)
+        return caller.directory if Path(caller.directory or "-").is_dir() else str(self._directory)
+
+    def _mounts(
+        self, pod: Object, container: Object, volumes: Mapping[str, Path], folder: PodFolder
+    ) -> list[dict[str, Any]]:
+        if not self.can_mount:
+            self._check_mounts(container, volumes)
+            return []
+        mounts: list[dict[str, Any]] = [{"kind": "tmpfs", "target": "/dev/shm", "options": "mode=1777"}]  # noqa: S108
+        hosts = folder.path / "hosts"
+        if hosts.exists():
+            mounts.append({"source": str(hosts), "target": "/etc/hosts"})
+        for mount in container.get("volumeMounts") or ():
+            source = volumes[mount["name"]] / _sub_path(pod, container, mount)
+            mounts.append(
+                {
+                    "source": str(source),
+                    "target": mount["mountPath"],
+                    "read_only": mount.get("readOnly", False),
+                }
+            )
+        return mounts
+
+    def _check_mounts(self, container: Object, volumes: Mapping[str, Path]) -> None:
+        """Without namespaces only what is there already, or is ours, can be found at its place."""
+        for mount in container.get("volumeMounts") or ():
+            place, source = Path(mount["mountPath"]), volumes[mount["name"]]
+            if mount["name"].startswith(_OURS) or (place.exists() and place.samefile(source)):
+                continue
+            message = (
+                f"container {container['name']}: nothing can be mounted at {place}, as this machine lets only"
+                " root make mounts: allow user namespaces, or run as root"
+            )
+            raise UnstartableError(Problem(RUN_ERROR, message, container["name"], fatal=True))
+
+    def _moved(self, container: Object, volumes: Mapping[str, Path]) -> dict[str, str]:
+        """Where our own mounts are really, where they can't be made."""
+        return {
+            mount["mountPath"]: str(volumes[mount["name"]])
+            for mount in container.get("volumeMounts") or ()
+            if mount["name"].startswith(_OURS)
+        }
+
+
+def hostname(pod: Object) -> str:
+    name: str = pod["spec"].get("hostname") or pod["metadata"]["name"]
+    return name[:63]
+
+
+def message_file(folder: PodFolder, container: str, attempt: int) -> Path:
+    """Where a container may write why it ends."""
+    return folder.messages / f"{container}.{attempt}"
+
+
+def write_hosts(folder: PodFolder, pod: Object, entries: Mapping[str, str]) -> None:
+    """The pod's /etc/hosts: itself, and its fellows by name."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+    lines += [f"{address} {name}" for name, address in ({hostname(pod): "127.0.0.1"} | dict(entries)).items()]
+    path = folder.path / "hosts"
+    # In place: a mount of the file shows the file that it was made of.
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _sub_path(pod: Object, container: Object, mount: Object) -> str:
+    path: str = mount.get("subPath") or ""
+    if expression := mount.get("subPathExpr"):
+        plain = {each["name"]: each.get("value", "") for each in container.get("env") or ()}
+        plain.setdefault("POD_NAME", pod["metadata"]["name"])
+        path = expand([expression], plain)[0]
+    return path
+
+
+def _kept(own: Mapping[str, str]) -> dict[str, str]:
+    """What no container may change: by it processes are found."""
+    return {name: own[name] for name in (MARKER, PODS, "BIREME_TERMINATION_LOG")}
+
+
+def _replaced(text: str, moved: Mapping[str, str]) -> str:
+    for before, after in moved.items():
+        if text == before or text.startswith(f"{before}/"):
+            return after + text[len(before) :]
+    return text
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

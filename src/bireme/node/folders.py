@@ -1,0 +1,90 @@
+"""Where the node keeps what belongs to pods, and the programs that they find on their PATH.
+
+bin/                         bireme-agent
+pods/UID/                    pod.json state.json shim.sock, volumes/, output/CONTAINER/ATTEMPT.log
+names/NAMESPACE/POD          a link to the pod's folder
+"""
+
+import contextlib
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import bireme
+
+ROOT: Final = Path(bireme.__file__).parent.parent
+"""What a Python without `site` must have on its path to find us."""
+_AGENT: Final = """#!/bin/sh
+exec '{python}' -I -S -c '
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from bireme.node.remote_shell import main
+sys.exit(main(sys.argv[1:]))' '{root}' "$@"
+"""
+
+
+class PodFolder:
+    """The folder of one pod."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.orders = path / "pod.json"
+        self.state = path / "state.json"
+        self.socket = path / "shim.sock"
+        self.failed = path / "failed"
+        self.volumes = path / "volumes"
+        self.messages = path / "messages"
+
+    def output(self, container: str, attempt: int) -> Path:
+        return self.path / "output" / container / f"{attempt}.log"
+
+    def make(self) -> None:
+        for folder in (self.path, self.volumes, self.messages, self.path / "output"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def remove(self) -> None:
+        """Twice is once."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class NodeFolder:
+    """The folder of the node."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.programs = path / "bin"
+
+    def prepare(self) -> None:
+        """Make the folders, and the programs in them."""
+        for folder in (self.path, self.programs, self.path / "pods", self.path / "names"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        agent = self.programs / "bireme-agent"
+        agent.write_text(_AGENT.format(python=sys.executable, root=ROOT))
+        agent.chmod(0o700)
+
+    def pod(self, uid: str) -> PodFolder:
+        return PodFolder(self.path / "pods" / uid)
+
+    def pods(self) -> list[PodFolder]:
+        """Those that are there, whoever made them."""
+        return [PodFolder(path) for path in sorted((self.path / "pods").iterdir()) if path.is_dir()]
+
+    def names(self, namespace: str) -> Path:
+        return self.path / "names" / namespace
+
+    def link(self, namespace: str, name: str, folder: PodFolder) -> None:
+        """Let a pod be found by its name."""
+        place = self.names(namespace)
+        place.mkdir(mode=0o700, exist_ok=True)
+        new = place / f".{name}.new"
+        new.unlink(missing_ok=True)
+        new.symlink_to(folder.path)
+        new.replace(place / name)
+
+    def unlink(self, namespace: str, name: str, folder: PodFolder) -> None:
+        """Forget a name, if it is still this pod's."""
+        place = self.names(namespace) / name
+        with contextlib.suppress(OSError):
+            if place.readlink() == folder.path:
+                place.unlink()

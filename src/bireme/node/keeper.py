@@ -1,0 +1,377 @@
+"""Keeps one pod: asks `life` what it needs, does it, and tells the API server what has become of it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from bireme.kube.client import Client
+from bireme.kube.errors import ApiError, Conflict, KubeError, NotFound
+from bireme.kube.resources import CONFIG_MAPS, PODS, SECRETS, resource_for
+from bireme.node import output, probes, shims
+from bireme.node.conditions import with_foreign
+from bireme.node.dealings import ContainerOrder, finish_hook, note
+from bireme.node.driver import Caller, ProcessDriver, UnstartableError, message_file
+from bireme.node.environment import Sources, needs
+from bireme.node.folders import NodeFolder, PodFolder
+from bireme.node.handlers import run_handler
+from bireme.node.life import Step, step
+from bireme.node.networks import NetworkError, Networks
+from bireme.node.orders import (
+    EndPod,
+    KillContainer,
+    Order,
+    RunHook,
+    RunProbe,
+    SignalContainer,
+    StartContainer,
+)
+from bireme.node.seen import ContainerSeen, Dealings, Object, Problem, Seen, read_record
+from bireme.node.shims import Shim, ShimError, State
+from bireme.node.volumes import VolumeError, Volumes
+from bireme.planning.timing import earliest
+
+log = logging.getLogger("bireme.node")
+
+DIRECTORY: Final = "bireme.dev/directory"
+PATH: Final = "bireme.dev/path"
+_RETRY: Final = timedelta(seconds=2)
+_MESSAGE_BYTES: Final = 4096
+_MESSAGE_LINES: Final = 80
+_FALLBACK_BYTES: Final = 2048
+
+
+class Keeper:
+    """One pod of this node, from its binding until it is gone."""
+
+    def __init__(
+        self,
+        pod: Object,
+        client: Client,
+        folder: NodeFolder,
+        driver: ProcessDriver,
+        networks: Networks,
+        now: Callable[[], datetime],
+        allocatable: dict[str, str],
+    ) -> None:
+        self._pod, self._client, self._driver, self._now = pod, client, driver, now
+        self._node_folder, self._allocatable, self._networks = folder, allocatable, networks
+        self._network: dict[str, Any] | None = None
+        metadata = pod["metadata"]
+        self.uid, self.namespace, self.name = metadata["uid"], metadata["namespace"], metadata["name"]
+        self.folder: PodFolder = folder.pod(self.uid)
+        self._wake = asyncio.Event()
+        self._shim: Shim | None = None
+        self._state: State | None = shims.read_state(self.folder)
+        self._dealings: dict[str, Dealings] = {}
+        self._stopping: datetime | None = None
+        self._problems: tuple[Problem, ...] = ()
+        self._retry_at: datetime | None = None
+        self._volumes: dict[str, Path] | None = None
+        self._sources: Sources | None = None
+        self._caller = Caller()
+        self._written: Object | None = pod.get("status")
+        self._errands: set[asyncio.Task[None]] = set()
+        self._is_gone = False
+        self._has_ended = False
+
+    # ---- what others tell it
+
+    def update(self, pod: Object) -> None:
+        """The pod has changed. Its status is ours, but for what others say of it."""
+        self._pod = pod | {"status": with_foreign(self._pod.get("status") or {}, pod.get("status") or {})}
+        self._wake.set()
+
+    def forget(self) -> None:
+        """The pod is gone from the API: whatever runs of it must go."""
+        self._is_gone = True
+        self._wake.set()
+
+    @property
+    def pod(self) -> Object:
+        return self._pod
+
+    def attempt_of(self, container: str) -> int | None:
+        """The last attempt at a container; None if there was none."""
+        record = ((self._state or {}).get("containers") or {}).get(container)
+        return None if record is None else record["attempt"]
+
+    def runs(self, container: str) -> bool:
+        record = ((self._state or {}).get("containers") or {}).get(container)
+        return record is not None and "finished" not in record and self._shim is not None
+
+    # ---- its life
+
+    async def run(self) -> None:
+        """Keep the pod until nothing is left of it."""
+        self._shim = shims.find(self.folder, self._on_state)
+        if self._shim is None and self._state is not None and "ended" not in self._state:
+            shims.sweep(self.uid, self._state)
+        try:
+            while not self._is_gone:
+                self._wake.clear()
+                self._forget_problems()
+                made = step(self._pod, self._seen(), self._now())
+                self._stopping = made.stopping
+                await self._do(made)
+                await self._tell(made)
+                if made.done and "deletionTimestamp" in self._pod["metadata"]:
+                    await self._remove()
+                else:
+                    await self._sleep(made.wake_at)
+        finally:
+            await self._leave()
+
+    async def _do(self, made: Step) -> None:
+        found: list[Problem] = []
+        for order in made.orders:
+            try:
+                await self._obey(order)
+            except UnstartableError as error:
+                found.append(error.problem)
+            except ShimError as error:
+                found.append(Problem("RunContainerError", f"the pod can't be started: {error}"))
+        if found:
+            self._problems = (*self._problems, *found)
+            self._retry_at = self._now() + _RETRY
+            self._wake.set()
+
+    def _forget_problems(self) -> None:
+        """Try again what may be possible by now."""
+        if self._retry_at is not None and self._now() >= self._retry_at:
+            self._problems = tuple(each for each in self._problems if each.fatal)
+            self._retry_at = None
+
+    async def _sleep(self, wake_at: datetime | None) -> None:
+        moment = earliest(wake_at, self._retry_at)
+        seconds = None if moment is None else max(0.0, (moment - self._now()).total_seconds())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    async def _leave(self) -> None:
+        for errand in list(self._errands):
+            errand.cancel()
+        if not self._is_gone:
+            if self._shim is not None:
+                self._shim.close()
+            return
+        if self._shim is not None:
+            self._shim.send({"do": "end"})
+            self._shim.close()
+        await asyncio.to_thread(self._clear)
+        self._networks.leave(self._pod)
+
+    def _clear(self) -> None:
+        while shims.sweep(self.uid, self._state):
+            pass
+        self._node_folder.unlink(self.namespace, self.name, self.folder)
+        self.folder.remove()
+
+    # ---- what is seen
+
+    def _seen(self) -> Seen:
+        records = (self._state or {}).get("containers") or {}
+        alive = self._shim is not None and not self._shim.is_gone
+        return Seen(
+            containers={
+                name: self._container(name, record) for name, record in records.items() if "started" in record
+            },
+            dealings=self._dealings,
+            shim="alive" if alive else "lost" if self._state is not None else "absent",
+            problems=self._problems,
+            stopping=self._stopping,
+            host_ips=("127.0.0.1",),
+            pod_ips=(self._networks.address(self._pod),),
+        )
+
+    def _container(self, name: str, record: dict[str, Any]) -> ContainerSeen:
+        return read_record(record, self._message(name, record) if "finished" in record else "")
+
+    def _message(self, name: str, record: dict[str, Any]) -> str:
+        """What a container wrote about its end, or else how its output ended if it failed."""
+        with contextlib.suppress(OSError):
+            text = message_file(self.folder, name, record["attempt"]).read_text(errors="replace")
+            if text:
+                return text[:_MESSAGE_BYTES]
+        spec = self._container_spec(name)
+        if record.get("code") and spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            path = self.folder.output(name, record["attempt"])
+            return output.tail(path, _MESSAGE_LINES, _FALLBACK_BYTES)
+        return ""
+
+    def _container_spec(self, name: str) -> Object:
+        spec = self._pod["spec"]
+        every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        found: Object = next((each for each in every if each["name"] == name), {})
+        return found
+
+    def _on_state(self, state: State | None) -> None:
+        if state is not None:
+            self._state = state
+        else:
+            self._shim = None
+            if self._state is not None and not self._has_ended:
+                log.warning("the shim is gone", extra={"pod": self.name})
+                shims.sweep(self.uid, self._state)
+        self._wake.set()
+
+    # ---- what it does
+
+    async def _obey(self, order: Order) -> None:
+        match order:
+            case StartContainer():
+                await self._start(order)
+                self._note(order)
+            case SignalContainer():
+                self._send({"do": "signal", "container": order.container, "signal": int(order.signum)})
+                self._note(order)
+            case KillContainer():
+                self._send({"do": "kill", "container": order.container})
+                self._note(order)
+            case RunHook():
+                self._note(order)
+                self._run_hook(order)
+            case RunProbe():
+                self._note(order)
+                self._run_probe(order)
+            case EndPod():
+                self._send({"do": "end"})
+                self._has_ended = True
+
+    def _send(self, order: dict[str, Any]) -> None:
+        if self._shim is not None:
+            self._shim.send(order)
+
+    async def _start(self, order: StartContainer) -> None:
+        container = self._container_spec(order.container)
+        await self._prepare()
+        assert self._volumes is not None
+        assert self._sources is not None
+        wanted = self._driver.start_order(
+            self._pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
+        )
+        if self._shim is None:
+            await shims.start(self.folder, self._driver.pod_orders(self._pod, self._network))
+            self._shim = shims.find(self.folder, self._on_state)
+        self._send(wanted)
+
+    async def _prepare(self) -> None:
+        """Folders, volumes and references; made once, before the first container."""
+        if self._volumes is not None:
+            return
+        self.folder.make()
+        self._node_folder.link(self.namespace, self.name, self.folder)
+        sources = await self._fetch()
+        volumes = Volumes(self._pod, self.folder.volumes, self._node_folder.path / "claims", sources)
+        try:
+            made = await asyncio.to_thread(volumes.make_all)
+        except VolumeError as error:
+            raise UnstartableError(Problem("ContainerCreating", str(error), fatal=error.is_fatal)) from error
+        except OSError as error:
+            raise UnstartableError(
+                Problem("ContainerCreating", f"{error.filename}: {error.strerror}")
+            ) from error
+        job = await self._find_job()
+        said = {} if job is None else job["metadata"].get("annotations") or {}
+        self._caller = Caller(said.get(DIRECTORY, ""), said.get(PATH, ""))
+        try:
+            self._network = await self._networks.join(self._pod, self.folder, job)
+        except NetworkError as error:
+            raise UnstartableError(Problem("NetworkNotReady", str(error))) from error
+        self._volumes, self._sources = made, sources
+
+    async def _find_job(self) -> Object | None:
+        """The job that the pod belongs to."""
+        for owner in self._pod["metadata"].get("ownerReferences") or ():
+            with contextlib.suppress(KubeError, LookupError):
+                resource = resource_for(owner["kind"], owner["apiVersion"])
+                job: Object = await self._client.get(resource, self.namespace, owner["name"])
+                return job
+        return None
+
+    async def _fetch(self) -> Sources:
+        wanted = needs(self._pod)
+        config_maps = {name: await self._find(CONFIG_MAPS, name) for name in sorted(wanted.config_maps)}
+        secrets = {name: await self._find(SECRETS, name) for name in sorted(wanted.secrets)}
+        return Sources(config_maps, secrets, self._allocatable)
+
+    async def _find(self, resource: Any, name: str) -> Object | None:
+        try:
+            found: Object = await self._client.get(resource, self.namespace, name)
+        except NotFound:
+            return None
+        except KubeError as error:
+            raise UnstartableError(Problem("ContainerCreating", str(error))) from error
+        return found
+
+    # ---- hooks and probes
+
+    def _note(self, order: ContainerOrder) -> None:
+        self._dealings[order.container] = note(self._dealings.get(order.container), order, self._now())
+
+    def _run_hook(self, order: RunHook) -> None:
+        async def errand() -> None:
+            error = await run_handler(self.folder, order.container, order.handler, None)
+            if (known := self._dealings_with(order)) is not None:
+                self._dealings[order.container] = finish_hook(known, order.hook, self._now(), error)
+            self._wake.set()
+
+        self._errand(errand())
+
+    def _run_probe(self, order: RunProbe) -> None:
+        probe = self._container_spec(order.container)[order.probe]
+
+        async def errand() -> None:
+            error = await run_handler(self.folder, order.container, probe, probe.get("timeoutSeconds", 1))
+            if (known := self._dealings_with(order)) is not None:
+                self._dealings[order.container] = probes.finish(known, order.probe, probe, not error)
+            self._wake.set()
+
+        self._errand(errand())
+
+    def _dealings_with(self, order: RunHook | RunProbe) -> Dealings | None:
+        """Those of the order's own attempt; None if there was another since."""
+        known = self._dealings.get(order.container)
+        return known if known is not None and known.attempt == order.attempt else None
+
+    def _errand(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    # ---- what it tells
+
+    async def _tell(self, made: Step) -> None:
+        """Write the status if it differs from what is written."""
+        self._pod = self._pod | {"status": made.status}
+        if made.status == self._written:
+            return
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": self.uid},
+            {"op": "add", "path": "/status", "value": made.status},
+        ]
+        try:
+            await self._client.patch(
+                PODS, self.namespace, self.name, patch, kind="json", subresource="status"
+            )
+            self._written = made.status
+        except NotFound:
+            self._is_gone = True
+        except ApiError as error:
+            log.warning("a status is refused", extra={"pod": self.name, "why": error.message})
+            self._written = made.status
+        except KubeError as error:
+            log.warning("a status is not written yet", extra={"pod": self.name, "why": str(error)})
+            asyncio.get_running_loop().call_later(_RETRY.total_seconds(), self._wake.set)
+
+    async def _remove(self) -> None:
+        """Take a pod away that was asked to go, and of which nothing runs."""
+        if self._written != self._pod["status"]:
+            return
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(PODS, self.namespace, self.name, uid=self.uid, grace_seconds=0)
+        self._is_gone = True

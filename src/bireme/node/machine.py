@@ -1,0 +1,99 @@
+"""What this machine offers to pods."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bireme.node.folders import ROOT
+
+_TRIAL: Final = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from bireme.node.shim import kernel
+if sys.argv[2] == "user":
+    kernel.unshare_user()
+kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
+kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+"""
+_PASSED_ON: Final = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "CUDA_HOME", "MODULEPATH",
+    "LOADEDMODULES", "OPAL_PREFIX", "SSL_CERT_FILE", "XDG_CACHE_HOME",
+)  # fmt: skip
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """`isolation` says what a pod can be given of its own: `root` and `user` mean a host name and mounts."""
+
+    name: str
+    cpus: int
+    memory_bytes: int
+    gpus: tuple[str, ...] = ()
+    isolation: str = "none"
+    address: str = "127.0.0.1"
+
+    def allocatable(self) -> dict[str, str]:
+        amounts = {"cpu": str(self.cpus), "memory": f"{self.memory_bytes // 1024}Ki", "pods": "1000"}
+        return amounts | ({"nvidia.com/gpu": str(len(self.gpus))} if self.gpus else {})
+
+
+def look(name: str = "") -> Machine:
+    """This machine, as it is now."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    cpus = len(os.sched_getaffinity(0))
+    return Machine(name or _node_name(), cpus, memory, _gpus(), isolation())
+
+
+@cache
+def isolation() -> str:
+    """`root`, `user` or `none`: found out by trying, as rules of the kernel differ from one to the next."""
+    if os.environ.get("BIREME_ISOLATION") == "none":
+        return "none"
+    sort = "root" if os.getuid() == 0 else "user"
+    command = [sys.executable, "-I", "-S", "-c", _TRIAL, str(ROOT), sort]
+    tried = subprocess.run(command, capture_output=True, check=False, timeout=20)  # noqa: S603 - our own program
+    return sort if tried.returncode == 0 else "none"
+
+
+def is_connected() -> bool:
+    """Whether there is a network beside loopback just now."""
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(OSError):
+            state = Path(f"/sys/class/net/{name}/operstate").read_text().strip()
+            if name != "lo" and state not in ("down", "lowerlayerdown", "notpresent"):
+                return True
+    return False
+
+
+def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What pods get of the environment of whoever started the node."""
+    return {name: environ[name] for name in _PASSED_ON if name in environ}
+
+
+def _node_name() -> str:
+    name = "".join(
+        letter if letter.isalnum() or letter in "-." else "-" for letter in socket.gethostname().lower()
+    )
+    return name.strip("-.")[:63] or "localhost"
+
+
+def _gpus() -> tuple[str, ...]:
+    """The UUIDs of NVIDIA's GPUs, as far as `nvidia-smi` or the driver's files know them."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return tuple(sorted(path.name for path in Path("/proc/driver/nvidia/gpus").glob("*")))
+    command = [program, "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(line.strip() for line in listed.stdout.splitlines() if line.strip())

@@ -1,0 +1,175 @@
+"""Who finds whom: the names of a job's pods, and, for jobs with services, a network of their own.
+
+All pods share the machine's network unless their job has service ports: then replicas that listen on the same
+port must not be in each other's way, and each gets an address in a network of the job. So do the pods of an
+MPI job where the machine has no network but loopback.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bireme.node import machine
+from bireme.node.driver import hostname, write_hosts
+from bireme.node.folders import ROOT, PodFolder
+from bireme.node.machine import Machine
+from bireme.node.seen import Object
+from bireme.node.shim.records import boot_id
+from bireme.node.shim.tree import read_process
+
+LOOPBACK: Final = "127.0.0.1"
+_START_SECONDS: Final = 10.0
+_FIRST, _LAST = 2, 65_000
+_PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from bireme.node.shim.network import hold;"
+    " hold(sys.argv[2], user=sys.argv[3] == 'user')"
+)
+
+
+class NetworkError(Exception):
+    """A network can't be made; the message says why."""
+
+
+class Member(NamedTuple):
+    """A pod in its job."""
+
+    pod: Object
+    folder: PodFolder
+    address: str
+
+
+class Networks:
+    """The names and networks of all jobs on this node."""
+
+    def __init__(self, folder: Path, here: Machine) -> None:
+        self._folder, self._machine = folder, here
+        self._members: dict[str, dict[str, Member]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def join(self, pod: Object, folder: PodFolder, job: Object | None) -> dict[str, Any] | None:
+        """Give a pod its address and its name; return what its shim needs, None for the machine's network."""
+        job_uid = job["metadata"]["uid"] if job is not None else pod["metadata"]["uid"]
+        place: dict[str, Any] | None = None
+        if job is not None and self._machine.isolation != "none" and _needs_network(job):
+            async with self._locks.setdefault(job_uid, asyncio.Lock()):
+                holder = await self._holder(job_uid)
+            address = self._address(job_uid, folder)
+            port = f"v{address.rpartition('10.88.')[2].replace('.', 'x')}"
+            user = self._machine.isolation == "user"
+            place = {"holder": holder, "user": user, "address": address, "port": port}
+        members = self._members.setdefault(job_uid, {})
+        members[pod["metadata"]["uid"]] = Member(pod, folder, place["address"] if place else LOOPBACK)
+        self._write_hosts(job_uid)
+        return place
+
+    def address(self, pod: Object) -> str:
+        """The address of a pod that has joined."""
+        uid = pod["metadata"]["uid"]
+        for members in self._members.values():
+            if uid in members:
+                return members[uid].address
+        return LOOPBACK
+
+    def leave(self, pod: Object) -> None:
+        """Forget a pod; the network of a job goes with its last one."""
+        uid = pod["metadata"]["uid"]
+        for job_uid, members in list(self._members.items()):
+            if members.pop(uid, None) is not None:
+                self._write_hosts(job_uid)
+            if not members:
+                del self._members[job_uid]
+                self._end(job_uid)
+
+    def clear(self, known_jobs: set[str]) -> None:
+        """End the networks of jobs that nobody knows any more."""
+        for path in self._folder.glob("*"):
+            if path.name not in known_jobs and path.name not in self._members:
+                self._end(path.name)
+
+    def _write_hosts(self, job_uid: str) -> None:
+        members = self._members.get(job_uid, {}).values()
+        entries = {hostname(member.pod): member.address for member in members}
+        for member in members:
+            with contextlib.suppress(OSError):
+                write_hosts(member.folder, member.pod, entries)
+
+    def _address(self, job_uid: str, folder: PodFolder) -> str:
+        """The one that the pod had, or one that is free."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            had: str = json.loads(folder.orders.read_text())["network"]["address"]
+            return had
+        taken = {member.address for member in self._members.get(job_uid, {}).values()}
+        for number in range(_FIRST, _LAST):
+            address = f"10.88.{number // 250}.{number % 250 + 1}"
+            if address not in taken:
+                return address
+        raise NetworkError("the network of the job is full")
+
+    # ---- holders
+
+    async def _holder(self, job_uid: str) -> int:
+        folder = self._folder / job_uid
+        if (pid := _alive(folder)) is not None:
+            return pid
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "holder.json").unlink(missing_ok=True)
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _PROGRAM,
+            str(ROOT),
+            str(folder),
+            self._machine.isolation,
+        ]
+        with (folder / "log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+            )
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _START_SECONDS
+        while not (folder / "holder.json").exists():
+            if process.poll() is not None or loop.time() > deadline:
+                process.kill()
+                raise NetworkError(
+                    f"the network of the job can't be made: {(folder / 'log').read_text()[-300:]}"
+                )
+            await asyncio.sleep(0.005)
+        return process.pid
+
+    def _end(self, job_uid: str) -> None:
+        folder = self._folder / job_uid
+        if (pid := _alive(folder)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for name in ("holder.json", "holder.json.new", "log"):
+            (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        self._locks.pop(job_uid, None)
+
+
+def _needs_network(job: Object) -> bool:
+    """Whether a job has services, or is MPI's on a machine without a network: Open MPI shuns loopback."""
+    if job.get("kind") == "MPIJob":
+        return not machine.is_connected()
+    return bool(((job.get("spec") or {}).get("service") or {}).get("ports"))
+
+
+def _alive(folder: Path) -> int | None:
+    """The holder of a network, if it is still the one that wrote itself down."""
+    try:
+        record = json.loads((folder / "holder.json").read_text())
+    except (OSError, ValueError):
+        return None
+    process = read_process(record["pid"])
+    is_same = process is not None and process.start == record["start"] and not process.is_zombie
+    pid: int = record["pid"]
+    return pid if is_same and record["boot"] == boot_id() else None

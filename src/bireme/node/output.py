@@ -1,0 +1,162 @@
+"""Reading what containers wrote: from the end, since a moment, with times, and as it comes."""
+
+import asyncio
+import bisect
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bireme.node.shim.output import PAIR
+
+_CHUNK: Final = 1 << 16
+_FOLLOW_SECONDS: Final = 0.05
+
+
+class Wanted(NamedTuple):
+    """What of the output is asked for."""
+
+    tail_lines: int | None = None
+    since: datetime | None = None
+    timestamps: bool = False
+    limit_bytes: int | None = None
+
+
+class Index:
+    """Which part of a file came when."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = Path(f"{path}.index")
+        self._offsets: list[int] = []
+        self._times: list[float] = []
+        self._read = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take in what was added."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except OSError:
+            return
+        whole = len(data) - len(data) % PAIR.size
+        for offset, moment in PAIR.iter_unpack(data[:whole]):
+            self._offsets.append(offset)
+            self._times.append(moment)
+        self._read += whole
+
+    def offset_since(self, moment: float) -> int | None:
+        """Where what came at or after a moment begins; None if nothing did."""
+        place = bisect.bisect_left(self._times, moment)
+        return self._offsets[place] if place < len(self._offsets) else None
+
+    def time_at(self, offset: int) -> float | None:
+        """When the byte at an offset came; None if that is not known yet."""
+        place = bisect.bisect_right(self._offsets, offset) - 1
+        return self._times[place] if place >= 0 else None
+
+
+async def read(path: Path, wanted: Wanted, is_over: Callable[[], bool] | None = None) -> AsyncIterator[bytes]:
+    """The output in chunks; with `is_over` it is followed until that says so, and all was read."""
+    index = Index(path)
+    left = wanted.limit_bytes
+    with path.open("rb") as file:
+        file.seek(_start(file.fileno(), index, wanted))
+        rest = b""
+        while left is None or left > 0:
+            over = is_over is None or is_over()
+            position = file.tell() - len(rest)
+            data = file.read(_CHUNK)
+            if data:
+                chunk = rest + data
+                if wanted.timestamps:
+                    index.refresh()
+                    chunk, rest = _split(chunk)
+                    chunk = _stamped(chunk, position, index)
+                else:
+                    rest = b""
+                if left is not None:
+                    chunk, left = chunk[:left], left - len(chunk)
+                if chunk:
+                    yield chunk
+            elif over:
+                if rest:
+                    yield _stamped(rest, position, index)
+                return
+            else:
+                await asyncio.sleep(_FOLLOW_SECONDS)
+
+
+def tail(path: Path, lines: int, most_bytes: int) -> str:
+    """The last lines, for a termination message."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - most_bytes))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "".join(text.splitlines(keepends=True)[-lines:])
+
+
+def _start(descriptor: int, index: Index, wanted: Wanted) -> int:
+    """Where to begin: behind what was given back to the disk, not before the moment, at the last lines."""
+    size = os.fstat(descriptor).st_size
+    start = _behind_hole(descriptor, size)
+    if wanted.since is not None:
+        since = index.offset_since(wanted.since.timestamp())
+        start = max(start, size if since is None else since)
+    if wanted.tail_lines is not None:
+        start = max(start, _last_lines(descriptor, start, size, wanted.tail_lines))
+    return start
+
+
+def _behind_hole(descriptor: int, size: int) -> int:
+    """The first byte that is still there: behind a hole, at the start of a line."""
+    try:
+        data = os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError:
+        return size
+    if data == 0:
+        return 0
+    begin = os.pread(descriptor, _CHUNK, data)
+    line = begin.find(b"\n")
+    return data if line < 0 else data + line + 1
+
+
+def _last_lines(descriptor: int, start: int, size: int, count: int) -> int:
+    if count == 0:
+        return size
+    place = size
+    if os.pread(descriptor, 1, size - 1) == b"\n":
+        count += 1
+    while place > start:
+        begin = max(start, place - _CHUNK)
+        block = os.pread(descriptor, place - begin, begin)
+        end = len(block)
+        while (end := block.rfind(b"\n", 0, end)) >= 0:
+            count -= 1
+            if count == 0:
+                return begin + end + 1
+        place = begin
+    return start
+
+
+def _split(chunk: bytes) -> tuple[bytes, bytes]:
+    """The whole lines, and what comes after them."""
+    end = chunk.rfind(b"\n") + 1
+    return chunk[:end], chunk[end:]
+
+
+def _stamped(lines: bytes, position: int, index: Index) -> bytes:
+    stamped, end = [], position + len(lines)
+    for line in lines.split(b"\n"):
+        if not line and position == end:
+            break
+        moment = index.time_at(position)
+        text = datetime.fromtimestamp(moment or 0, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamped.append(text.encode() + b" " + line)
+        position += len(line) + 1
+    return b"\n".join(stamped) + (b"\n" if lines.endswith(b"\n") else b"")

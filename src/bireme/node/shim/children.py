@@ -1,0 +1,74 @@
+"""Starting a process, and saying why where it can't be."""
+
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from bireme.node.shim import kernel, mounts
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+
+class Command(NamedTuple):
+    argv: list[str]
+    env: dict[str, str]
+    directory: str
+    mounts: Sequence[dict[str, Any]] = ()
+    scratch: str = ""
+
+
+class Child(NamedTuple):
+    pid: int
+    error: str = ""
+    """Why the program could not be started; the child ends by itself then, with 126 or 127."""
+
+
+def start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
+    """Start a program in a session of its own; it goes when this process goes."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(reading)
+            _become(command, stdin, stdout, stderr)
+        except BaseException as problem:
+            # Nothing may get past this point in a child.
+            _give_up(writing, command, problem)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        error = pipe.read().decode(errors="replace")
+    return Child(pid, error)
+
+
+def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
+    os.setsid()
+    kernel.die_with_parent(signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for signum in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(signum, signal.SIG_DFL)
+    # Upwards first: one of the three may stand where another is to go.
+    sources = [os.dup2(number, 100 + place) for place, number in enumerate((stdin, stdout, stderr))]
+    for place, number in enumerate(sources):
+        os.dup2(number, place, inheritable=True)
+        os.close(number)
+    if command.mounts:
+        mounts.arrange(command.mounts, command.scratch)
+    os.chdir(command.directory)
+    os.execvpe(command.argv[0], command.argv, command.env)  # noqa: S606 - an argument list, no shell
+
+
+def _give_up(writing: int, command: Command, error: BaseException) -> None:
+    code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+    try:
+        os.write(writing, _explained(command, error).encode()[:4096])
+    finally:
+        os._exit(code)
+
+
+def _explained(command: Command, error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError | NotADirectoryError) and not os.path.isdir(command.directory):  # noqa: PTH112
+        return f"the working directory {command.directory} is not there"
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return f"can't run {command.argv[0]}: {reason}"

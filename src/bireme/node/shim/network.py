@@ -1,0 +1,62 @@
+"""A network of a job's own: a bridge in a namespace that a holder keeps, and an interface in each pod's."""
+
+import json
+import os
+import signal
+import socket
+from typing import Any, Final
+
+from bireme.node.shim import kernel
+from bireme.node.shim.netlink import Netlink
+from bireme.node.shim.records import boot_id
+from bireme.node.shim.tree import read_process
+
+BRIDGE: Final = "bireme0"
+PREFIX: Final = 16
+_LOOPBACK: Final = "lo"
+_INTERFACE: Final = "eth0"
+
+
+def hold(folder: str, *, user: bool) -> None:
+    """Be the holder of a job's network until killed; write `holder.json` once it is there."""
+    kernel.set_name("bireme-network")
+    if user:
+        kernel.unshare_user()
+    kernel.unshare(kernel.CLONE_NEWNET)
+    here = Netlink()
+    here.raise_up(_LOOPBACK)
+    here.add_bridge(BRIDGE)
+    here.raise_up(BRIDGE)
+    own = read_process(os.getpid())
+    assert own is not None, "this process is there"
+    record = {"pid": own.pid, "start": own.start, "boot": boot_id()}
+    with open(f"{folder}/holder.json.new", "w") as file:  # noqa: PTH123
+        json.dump(record, file)
+    os.replace(f"{folder}/holder.json.new", f"{folder}/holder.json")  # noqa: PTH105
+    for signum in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    signal.pause()
+
+
+def enter(wanted: dict[str, Any]) -> None:
+    """Take a place in a job's network: `{"holder": pid, "user": bool, "address": "10.…", "port": "v1"}`."""
+    holder = wanted["holder"]
+    user = f"/proc/{holder}/ns/user"
+    network = os.open(f"/proc/{holder}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if wanted.get("user"):
+            kernel.join(user, kernel.CLONE_NEWUSER)
+        kernel.join_descriptor(network, kernel.CLONE_NEWNET)
+    finally:
+        os.close(network)
+    outside = Netlink()
+    bridge = socket.if_nametoindex(BRIDGE)
+    kernel.unshare(kernel.CLONE_NEWNET)
+    inside = Netlink()
+    outside.add_pair(wanted["port"], _INTERFACE, os.getpid())
+    outside.raise_named(wanted["port"], bridge)
+    inside.raise_up(_LOOPBACK)
+    inside.add_address(_INTERFACE, wanted["address"], PREFIX)
+    inside.raise_up(_INTERFACE)
+    outside.close()
+    inside.close()

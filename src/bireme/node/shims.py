@@ -1,0 +1,201 @@
+"""The daemon's end of a shim: start it, talk to it, find it again after a crash."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bireme.node.folders import ROOT, PodFolder
+from bireme.node.shim import wire
+from bireme.node.shim.records import boot_id
+from bireme.node.shim.tree import all_processes, descendants, kill, read_process
+
+State = dict[str, Any]
+MARKER: Final = "BIREME_POD_UID"
+"""The variable by which processes of a pod are known when their shim is gone."""
+_START_SECONDS: Final = 20.0
+_PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from bireme.node.shim.main import main; main(sys.argv[2])"
+)
+
+
+class ShimError(Exception):
+    """A shim could not be started; the message says why."""
+
+
+class Shim:
+    """A connection to a pod's shim. `on_change` is called with each new state, and None when it is gone."""
+
+    def __init__(self, channel: wire.Channel, on_change: Callable[[State | None], None]) -> None:
+        self._channel, self._on_change = channel, on_change
+        self._loop = asyncio.get_running_loop()
+        self.is_gone = False
+        channel.connection.setblocking(False)
+        self._loop.add_reader(channel.connection.fileno(), self._receive)
+        self.send({"do": "watch"})
+
+    def send(self, order: Mapping[str, Any], descriptors: list[int] | None = None) -> None:
+        """Give an order; one that can't be given any more is lost, as the shim is."""
+        if self.is_gone:
+            return
+        # Orders are small and a shim reads at once: this waits for microseconds.
+        connection = self._channel.connection
+        connection.setblocking(True)
+        try:
+            self._channel.send(dict(order), descriptors)
+        except OSError:
+            self.close()
+        finally:
+            if not self.is_gone:
+                connection.setblocking(False)
+
+    def close(self) -> None:
+        """Leave the shim alone."""
+        if not self.is_gone:
+            self.is_gone = True
+            self._loop.remove_reader(self._channel.connection.fileno())
+            self._channel.close()
+
+    def _receive(self) -> None:
+        try:
+            messages = self._channel.receive()
+        except BlockingIOError:
+            return
+        except (OSError, ValueError):
+            messages = None
+        if messages is None:
+            self.close()
+            self._on_change(None)
+            return
+        for message in messages:
+            if "state" in message:
+                self._on_change(message["state"])
+
+
+async def start(folder: PodFolder, wanted: Mapping[str, Any]) -> None:
+    """Start a shim, and wait until it listens. Raises ShimError."""
+    folder.failed.unlink(missing_ok=True)
+    folder.orders.write_text(json.dumps(wanted))
+    command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT), str(folder.path)]
+    with (folder.path / "shim.log").open("ab") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env={"PATH": os.defpath},
+            start_new_session=True,
+        )
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _START_SECONDS
+    pause = 0.005
+    while not folder.socket.exists():
+        if process.poll() is not None:
+            why = (
+                folder.failed.read_text() if folder.failed.exists() else f"it ended with {process.returncode}"
+            )
+            raise ShimError(why)
+        if loop.time() > deadline:
+            process.kill()
+            raise ShimError(f"it did not listen within {_START_SECONDS:g} s")
+        await asyncio.sleep(pause)
+        pause = min(0.05, pause * 1.5)
+
+
+def find(folder: PodFolder, on_change: Callable[[State | None], None]) -> Shim | None:
+    """The shim of a folder, if it is alive."""
+    try:
+        connection = wire.connect(str(folder.path))
+    except OSError:
+        return None
+    return Shim(wire.Channel(connection), on_change)
+
+
+def read_state(folder: PodFolder) -> State | None:
+    """What a shim last wrote down; None if there was none."""
+    try:
+        state: State = json.loads(folder.state.read_text())
+    except (OSError, ValueError):
+        return None
+    return state
+
+
+def is_of_this_boot(state: State) -> bool:
+    booted: bool = state["shim"]["boot"] == boot_id()
+    return booted
+
+
+def sweep(uid: str, state: State | None) -> int:
+    """Kill what is left of a pod whose shim is gone; return how many processes."""
+    roots = set(_marked(uid))
+    if state is not None and is_of_this_boot(state):
+        for record in state["containers"].values():
+            process = read_process(record.get("pid", 0))
+            if process is not None and process.start == record.get("start") and "finished" not in record:
+                roots.add(process.pid)
+    known = list(all_processes())
+    doomed = [process for process in known if process.pid in roots] + descendants(roots, known)
+    return kill({process.pid: process for process in doomed if process.pid != os.getpid()}.values())
+
+
+def _marked(uid: str) -> list[int]:
+    marker = f"{MARKER}={uid}".encode()
+    found = []
+    for process in all_processes():
+        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
+            if marker in file.read().split(b"\0"):
+                found.append(process.pid)
+    return found
+
+
+async def run_in(
+    folder: PodFolder,
+    container: str,
+    argv: list[str],
+    descriptors: tuple[int, int, int],
+    signals: "asyncio.Queue[int] | None" = None,
+) -> int:
+    """Run a command beside a container, with these descriptors; return its exit code.
+
+    It goes when this is cancelled. Raises ShimError where the pod has no shim any more.
+    """
+    try:
+        channel = wire.Channel(wire.connect(str(folder.path)))
+    except OSError as error:
+        raise ShimError(f"the pod has ended: {error.strerror}") from error
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+
+    def receive() -> None:
+        try:
+            messages = channel.receive()
+        except (OSError, ValueError):
+            messages = None
+        for message in messages or ():
+            if "exited" in message and not ended.done():
+                ended.set_result(message["exited"])
+        if messages is None:
+            loop.remove_reader(channel.connection.fileno())
+            if not ended.done():
+                ended.set_exception(ShimError("the pod has ended"))
+
+    channel.send({"do": "exec", "argv": argv, "like": container}, list(descriptors))
+    loop.add_reader(channel.connection.fileno(), receive)
+    forwarding = None if signals is None else loop.create_task(_forward(channel, signals))
+    try:
+        return await ended
+    finally:
+        if forwarding is not None:
+            forwarding.cancel()
+        loop.remove_reader(channel.connection.fileno())
+        channel.close()
+
+
+async def _forward(channel: wire.Channel, signals: "asyncio.Queue[int]") -> None:
+    while True:
+        channel.send({"do": "signal-exec", "signal": await signals.get()})

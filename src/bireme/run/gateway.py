@@ -1,0 +1,180 @@
+"""The node's end of logs, exec and attach."""
+
+import asyncio
+import contextlib
+import os
+import pty
+import struct
+import termios
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from fcntl import ioctl
+from typing import Final
+
+from bireme.apiserver import errors
+from bireme.apiserver.serving.gateway import ExecOptions, LogOptions, Session
+from bireme.node import shims
+from bireme.node.agent import Agent
+from bireme.node.keeper import Keeper
+from bireme.node.output import Wanted, read
+from bireme.node.seen import Object
+from bireme.node.shims import ShimError
+from bireme.node.times import read_time
+
+_CHUNK: Final = 1 << 16
+
+
+class NodeGateway:
+    """A bireme.apiserver.serving.gateway.Gateway over an agent, once there is one."""
+
+    def __init__(self) -> None:
+        self._agent: Agent | None = None
+
+    def attach(self, agent: Agent) -> None:
+        self._agent = agent
+
+    @contextlib.asynccontextmanager
+    async def logs(self, pod: Object, options: LogOptions) -> AsyncIterator[AsyncIterator[bytes]]:
+        keeper = self._keeper(pod)
+        attempt = keeper.attempt_of(options.container)
+        if options.previous and attempt is not None:
+            attempt = attempt - 1 if attempt > 0 else None
+        if attempt is None:
+            raise errors.bad_request(_why_no_output(pod, options))
+        path = keeper.folder.output(options.container, attempt)
+        follows = options.follow and not options.previous
+        is_over = (lambda: not keeper.runs(options.container)) if follows else None
+        async with contextlib.aclosing(read(path, self._wanted(options), is_over)) as chunks:  # type: ignore[type-var]
+            yield chunks
+
+    async def run(self, pod: Object, options: ExecOptions, session: Session) -> int:
+        keeper = self._keeper(pod)
+        if not keeper.runs(options.container):
+            name = pod["metadata"]["name"]
+            raise errors.bad_request(f'container "{options.container}" in pod "{name}" is not running')
+        if not options.command:
+            raise errors.bad_request("attach is not offered: use exec, or logs -f")
+        try:
+            if options.tty:
+                return await _with_terminal(keeper, options, session)
+            return await _with_pipes(keeper, options, session)
+        except ShimError as error:
+            raise errors.bad_request(str(error)) from error
+
+    def _keeper(self, pod: Object) -> Keeper:
+        keeper = None if self._agent is None else self._agent.keeper(pod["metadata"]["uid"])
+        if keeper is None:
+            raise errors.bad_request(f"pod {pod['metadata']['name']} has left no output on this node")
+        return keeper
+
+    def _wanted(self, options: LogOptions) -> Wanted:
+        assert self._agent is not None
+        since = None
+        if options.since_seconds is not None:
+            since = self._agent.now() - timedelta(seconds=options.since_seconds)
+        elif options.since_time:
+            since = read_time(options.since_time)
+        return Wanted(options.tail_lines, since, options.timestamps, options.limit_bytes)
+
+
+def _why_no_output(pod: Object, options: LogOptions) -> str:
+    name = pod["metadata"]["name"]
+    if options.previous:
+        return f'previous terminated container "{options.container}" in pod "{name}" not found'
+    return f'container "{options.container}" in pod "{name}" is waiting to start'
+
+
+async def _with_pipes(keeper: Keeper, options: ExecOptions, session: Session) -> int:
+    stdin, feed = os.pipe()
+    out, stdout = os.pipe()
+    err, stderr = os.pipe()
+    try:
+        pumps = [asyncio.create_task(_pump(out, session, 1)), asyncio.create_task(_pump(err, session, 2))]
+        feeding = asyncio.create_task(_feed(session, feed, wanted=options.stdin))
+        running = asyncio.create_task(
+            shims.run_in(keeper.folder, options.container, list(options.command), (stdin, stdout, stderr))
+        )
+        await asyncio.sleep(0)
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
+        try:
+            code = await running
+            await asyncio.gather(*pumps)
+            return code
+        finally:
+            for task in (*pumps, feeding):
+                task.cancel()
+            await asyncio.gather(*pumps, feeding, return_exceptions=True)
+    finally:
+        for descriptor in (out, err):
+            os.close(descriptor)
+
+
+async def _with_terminal(keeper: Keeper, options: ExecOptions, session: Session) -> int:
+    ours, theirs = pty.openpty()
+    tasks = [
+        asyncio.create_task(_pump(ours, session, 1)),
+        asyncio.create_task(_feed(session, os.dup(ours), wanted=options.stdin)),
+        asyncio.create_task(_resize(session, ours)),
+    ]
+    try:
+        running = asyncio.create_task(
+            shims.run_in(keeper.folder, options.container, list(options.command), (theirs, theirs, theirs))
+        )
+        await asyncio.sleep(0)
+        os.close(theirs)
+        code = await running
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await tasks[0]
+        return code
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        os.close(ours)
+
+
+async def _pump(descriptor: int, session: Session, stream: int) -> None:
+    """Send what comes out, until its end."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(descriptor, False)
+    ready = asyncio.Event()
+    while True:
+        ready.clear()
+        loop.add_reader(descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(descriptor)
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return
+        if not data:
+            return
+        await session.write(stream, data)
+
+
+async def _feed(session: Session, descriptor: int, *, wanted: bool) -> None:
+    """Hand in what the client sends, until its end."""
+    try:
+        while wanted and (data := await session.read()):
+            await asyncio.to_thread(_write_all, descriptor, data)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+async def _resize(session: Session, descriptor: int) -> None:
+    while True:
+        size = await session.resized()
+        ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))

@@ -1,0 +1,186 @@
+"""Whether a daemon runs for a data folder, who it is, and how one is started.
+
+daemon.json   who the daemon is, while it runs
+daemon.log    what it had to say, this time and the last
+starting      held while somebody starts a daemon, or looks whether one runs
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+_MOST_LOG: Final = 8 << 20
+_MESSAGE_LINES: Final = 12
+_END_SECONDS: Final = 20.0
+
+
+class StartError(Exception):
+    """The daemon can't be started, or the folder can't be used; the message is for people."""
+
+
+class Daemon(msgspec.Struct, frozen=True, rename="camel"):
+    """A daemon that runs. One that does not stay ends by itself when nobody needs it."""
+
+    pid: int
+    url: str
+    kubeconfig: str
+    started: datetime
+    isolation: str = "none"
+    node: str = ""
+    stays: bool = True
+    ending: bool = False
+
+
+def card(folder: Path) -> Path:
+    return folder / "daemon.json"
+
+
+def log_file(folder: Path) -> Path:
+    return folder / "daemon.log"
+
+
+def find(folder: Path) -> Daemon | None:
+    """The daemon of a folder; waits for one that is being started. Raises StartError."""
+    if not (folder / "lock").exists():
+        return None
+    with _starting(folder):
+        return _found(folder)
+
+
+def ensure(folder: Path, *, stays: bool, arguments: tuple[str, ...] = ()) -> tuple[Daemon, bool]:
+    """The daemon of a folder, started if there is none, and whether it was. Raises StartError.
+
+    One that was to end by itself stays from now on where that is asked for.
+    """
+    with _starting(folder):
+        found = _found(folder)
+        if found is None:
+            return _start(folder, arguments), True
+        if stays and not found.stays:
+            os.kill(found.pid, signal.SIGUSR1)
+            found = msgspec.structs.replace(found, stays=True)
+        return found, False
+
+
+def write_card(folder: Path, daemon: Daemon) -> None:
+    """Let others read who the daemon is."""
+    new = folder / ".daemon.new"
+    new.write_bytes(msgspec.json.encode(daemon))
+    new.replace(card(folder))
+
+
+def wait_gone(pid: int, seconds: float) -> bool:
+    """Wait until a process has ended; False if it has not by then."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _starting(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StartError(f"can't use {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _found(folder: Path) -> Daemon | None:
+    holder = _holder(folder)
+    if holder is None:
+        return None
+    daemon = _read_card(folder)
+    if daemon is not None and daemon.pid == holder and daemon.ending:
+        wait_gone(holder, _END_SECONDS)
+        return _found(folder) if _holder(folder) != holder else daemon
+    if daemon is None or daemon.pid != holder:
+        raise StartError(
+            f"{folder} is in use by process {holder}, which runs no jobs\n\n"
+            "hint: stop that `bireme apiserver`, or choose another folder with --data-dir"
+        )
+    return daemon
+
+
+def _read_card(folder: Path) -> Daemon | None:
+    try:
+        return msgspec.json.decode(card(folder).read_bytes(), type=Daemon)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _holder(folder: Path) -> int | None:
+    """The process that holds the folder's lock, which goes with it however it ends."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StartError(f"can't use {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        written = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        return int(written) if written.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _start(folder: Path, arguments: tuple[str, ...]) -> Daemon:
+    """Start a daemon in a session of its own, and wait until it says that it is ready.
+
+    It says so by a line on its standard output; whatever else it says is in its log.
+    """
+    log = log_file(folder)
+    _shorten(log)
+    command = [sys.executable, "-m", "bireme.cli.main", "daemon", "--data-dir", str(folder), *arguments]
+    with log.open("ab") as output:
+        begin = output.tell()
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    with process.stdout as answer:
+        line = answer.readline()
+    if not line:
+        process.wait()
+        raise StartError(_why(log, begin, process.returncode))
+    return msgspec.json.decode(line, type=Daemon)
+
+
+def _shorten(log: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > _MOST_LOG:
+            log.replace(log.with_suffix(".log.1"))
+
+
+def _why(log: Path, begin: int, code: int) -> str:
+    with log.open("rb") as file:
+        file.seek(begin)
+        said = file.read().decode(errors="replace").strip().splitlines()
+    told = "\n".join(said[-_MESSAGE_LINES:]).removeprefix("Error: ").removeprefix("error: ")
+    return f"the daemon can't be started: {told}" if told else f"the daemon ended with {code}; see {log}"

@@ -1,0 +1,259 @@
+"""The shim as a process: what it starts, what it remembers, and that nothing gets away from it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bireme.node.folders import ROOT
+from bireme.node.shim import wire
+from bireme.node.shim.tree import descendants, read_process
+from bireme.node.shims import _PROGRAM
+
+ENVIRONMENT = {"PATH": os.environ["PATH"], "GREETING": "hello"}
+SECONDS = 30.0
+
+
+class Shim:
+    """A shim process, and one connection to it."""
+
+    def __init__(self, folder: Path, wanted: dict[str, Any] | None = None) -> None:
+        self.folder = folder
+        (folder / "pod.json").write_text(json.dumps(wanted or {}))
+        command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT), str(folder)]
+        self.process = subprocess.Popen(command, start_new_session=True)
+        self._until(lambda: (folder / "shim.sock").exists())
+        self.state: dict[str, Any] = {}
+        self.connect()
+
+    def connect(self) -> None:
+        self.channel = wire.Channel(wire.connect(str(self.folder)))
+        self.channel.connection.settimeout(SECONDS)
+        self.channel.send({"do": "watch"})
+
+    def start(self, name: str, *argv: str, attempt: int = 0) -> None:
+        order = {"do": "start", "container": name, "attempt": attempt, "argv": list(argv)}
+        place = {"env": ENVIRONMENT, "directory": str(self.folder), "output": str(self.output(name))}
+        self.channel.send(order | place)
+
+    def output(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def wait(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Take in states until one of them is as wanted; return its containers."""
+        while not (self.state and condition(self.state["containers"])):
+            messages = self.channel.receive()
+            assert messages is not None, "the shim is gone"
+            for message in messages:
+                assert "error" not in message, message
+                self.state = message["state"]
+        containers: dict[str, Any] = self.state["containers"]
+        return containers
+
+    def wait_end(self, name: str) -> dict[str, Any]:
+        record: dict[str, Any] = self.wait(lambda seen: "finished" in seen.get(name, {}))[name]
+        return record
+
+    def wait_output(self, name: str, text: str) -> None:
+        self._until(lambda: self.output(name).exists() and text in self.output(name).read_text())
+
+    def wait_alone(self) -> None:
+        self._until(lambda: not [each for each in descendants([self.process.pid]) if not each.is_zombie])
+
+    def end(self) -> int:
+        self.channel.send({"do": "end"})
+        return self.process.wait(SECONDS)
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, "it took too long"
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Iterator[Shim]:
+    made = Shim(tmp_path)
+    yield made
+    with contextlib.suppress(OSError):
+        made.channel.send({"do": "end"})
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        made.process.wait(5)
+    made.process.kill()
+    made.process.wait()
+    made.channel.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "signum"),
+    [("exit 3", 3, 0), ("true", 0, 0), ("kill -9 $$", 137, 9), ("kill -SEGV $$", 139, 11)],
+    ids=["exit code", "success", "killed", "crashed"],
+)
+def test_an_end_is_on_record(shim: Shim, script: str, code: int, signum: int) -> None:
+    shim.start("main", "sh", "-c", script)
+    ended = shim.wait_end("main")
+    assert (ended["code"], ended["signal"]) == (code, signum)
+    saved = json.loads((shim.folder / "state.json").read_text())
+    assert saved["containers"]["main"] == ended
+
+
+def test_output_goes_to_the_file_with_its_times(shim: Shim) -> None:
+    shim.start("main", "sh", "-c", 'echo "$GREETING"; echo oops >&2; pwd')
+    shim.wait_end("main")
+    assert shim.output("main").read_text() == f"hello\noops\n{shim.folder}\n"
+    assert Path(f"{shim.output('main')}.index").stat().st_size >= 16
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "why"),
+    [
+        (["no-such-program"], 127, "can't run no-such-program: No such file or directory"),
+        (["/etc/passwd"], 126, "can't run /etc/passwd: Permission denied"),
+    ],
+    ids=["missing", "not executable"],
+)
+def test_a_program_that_can_not_be_run_is_told(shim: Shim, argv: list[str], code: int, why: str) -> None:
+    shim.start("main", *argv)
+    ended = shim.wait_end("main")
+    assert (ended["code"], ended["error"]) == (code, why)
+
+
+def test_an_attempt_is_made_once(shim: Shim) -> None:
+    for _ in range(3):
+        shim.start("main", "sh", "-c", "echo once")
+    shim.wait_end("main")
+    shim.start("main", "sh", "-c", "echo again", attempt=1)
+    assert shim.wait(lambda seen: seen["main"]["attempt"] == 1 and "finished" in seen["main"])
+    assert shim.output("main").read_text() == "once\nagain\n"
+
+
+GONE_ASTRAY = """
+import os, signal, sys, time
+for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(signum, signal.SIG_IGN)
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.environ.clear()
+            print("astray", flush=True)
+            time.sleep(1000)
+        os._exit(0)
+print("here", flush=True)
+"""
+
+
+def test_what_a_container_leaves_behind_is_killed_with_it(shim: Shim) -> None:
+    shim.start("main", sys.executable, "-c", GONE_ASTRAY + "time.sleep(0.5)")
+    shim.wait_end("main")
+    assert shim.output("main").read_text().count("astray") == 3
+    shim.wait_alone()
+
+
+def test_a_container_that_ignores_signals_is_killed_with_its_children(shim: Shim) -> None:
+    shim.start("main", sys.executable, "-c", GONE_ASTRAY + "time.sleep(1000)")
+    shim.wait_output("main", "here")
+    shim.channel.send({"do": "signal", "container": "main", "signal": signal.SIGTERM})
+    shim.channel.send({"do": "kill", "container": "main"})
+    assert shim.wait_end("main")["signal"] == signal.SIGKILL
+    shim.wait_alone()
+
+
+def test_the_end_of_one_container_spares_the_others(shim: Shim) -> None:
+    shim.start("side", "sh", "-c", "sleep 1000 & echo ready; wait")
+    shim.wait_output("side", "ready")
+    shim.start("main", "true")
+    shim.wait_end("main")
+    side = shim.state["containers"]["side"]
+    assert "finished" not in side
+    assert [each.pid for each in descendants([side["pid"]])]
+
+
+def test_everything_goes_at_the_end(shim: Shim) -> None:
+    shim.start("main", sys.executable, "-c", GONE_ASTRAY + "time.sleep(1000)")
+    shim.wait_output("main", "here")
+    pid = shim.state["containers"]["main"]["pid"] if shim.state.get("containers") else 0
+    assert shim.end() == 0
+    assert "ended" in json.loads((shim.folder / "state.json").read_text())
+    assert not pid or read_process(pid) is None
+
+
+def test_it_survives_those_who_talk_to_it(shim: Shim) -> None:
+    shim.start("main", "sh", "-c", "sleep 0.3; exit 4")
+    shim.wait(lambda seen: "pid" in seen.get("main", {}))
+    shim.channel.close()
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        shim.process.send_signal(signum)
+    shim.connect()
+    assert shim.wait_end("main")["code"] == 4
+
+
+def test_containers_go_with_a_shim_that_is_killed(shim: Shim) -> None:
+    shim.start("main", "sleep", "1000")
+    pid = shim.wait(lambda seen: "pid" in seen.get("main", {}))["main"]["pid"]
+    shim.process.kill()
+    shim.process.wait()
+    shim._until(lambda: (process := read_process(pid)) is None or process.is_zombie)
+
+
+def ask(shim: Shim, order: dict[str, Any], stdin: bytes = b"") -> tuple[int, bytes]:
+    """Run a command beside the containers; return its exit code and what it said."""
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    channel.connection.settimeout(SECONDS)
+    reading, writing = os.pipe()
+    feed, given = os.pipe()
+    channel.send({"do": "exec", **order}, [feed, writing, writing])
+    for descriptor in (feed, writing):
+        os.close(descriptor)
+    os.write(given, stdin)
+    os.close(given)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read()
+    while True:
+        messages = channel.receive()
+        assert messages is not None
+        for message in messages:
+            if "exited" in message:
+                channel.close()
+                return message["exited"], said
+
+
+def test_a_command_runs_like_a_container(shim: Shim) -> None:
+    shim.start("main", "sleep", "1000")
+    shim.wait(lambda seen: "pid" in seen.get("main", {}))
+    code, said = ask(
+        shim, {"argv": ["sh", "-c", "cat; echo $GREETING; pwd; exit 5"], "like": "main"}, b"in\n"
+    )
+    assert (code, said) == (5, f"in\nhello\n{shim.folder}\n".encode())
+
+
+def test_a_command_goes_with_its_connection(shim: Shim) -> None:
+    shim.start("main", "sleep", "1000")
+    shim.wait(lambda seen: "pid" in seen.get("main", {}))
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    channel.send({"do": "exec", "argv": ["sh", "-c", "sleep 777 & wait"]}, [0, 1, 2])
+    messages = channel.receive()
+    assert messages is not None
+    pid = messages[0]["started"]
+    channel.close()
+    shim._until(lambda: (process := read_process(pid)) is None or process.is_zombie)
+
+
+def test_nonsense_is_answered(shim: Shim) -> None:
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    channel.connection.settimeout(SECONDS)
+    channel.send({"do": "dance"})
+    assert channel.receive() == [{"error": "ValueError: unknown order 'dance'"}]
+    channel.connection.sendall(b"no json\n")
+    assert channel.receive() is None
+    channel.close()
+    shim.start("main", "true")
+    assert shim.wait_end("main")["code"] == 0

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bireme.node.cgroups import Limits
+from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.machine import Machine
@@ -45,6 +47,8 @@ class ProcessDriver:
         self, folder: NodeFolder, machine: Machine, environment: Mapping[str, str], directory: Path
     ) -> None:
         self._folder, self._machine = folder, machine
+        self.limits = Limits()
+        self.devices = Devices(machine.gpus)
         self._environment, self._directory = dict(environment), directory
         self._path = self._environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
 
@@ -73,6 +77,10 @@ class ProcessDriver:
         name = container["name"]
         own = self._own_variables(pod, container, attempt, folder)
         own["PATH"] = caller.path or self._path
+        try:
+            own |= self.devices.environment(pod, container)
+        except NoDeviceError as error:
+            raise UnstartableError(Problem("ContainerCreating", str(error), name)) from error
         built = build_environment(pod, container, sources, self._environment | own)
         if built.problems:
             raise UnstartableError(Problem(CONFIG_ERROR, "; ".join(built.problems), name))
@@ -102,6 +110,7 @@ class ProcessDriver:
             "cap": OUTPUT_CAP,
             "mounts": mounts,
             "scratch": str(scratch),
+            "cgroups": self.limits.make(limits_name(pod, name), container.get("resources") or {}),
         }
 
     def _own_variables(
@@ -172,6 +181,10 @@ def hostname(pod: Object) -> str:
     return name[:63]
 
 
+def limits_name(pod: Object, container: str) -> str:
+    return f"{pod['metadata']['uid']}-{container}"
+
+
 def message_file(folder: PodFolder, container: str, attempt: int) -> Path:
     """Where a container may write why it ends."""
     return folder.messages / f"{container}.{attempt}"
@@ -197,7 +210,8 @@ def _sub_path(pod: Object, container: Object, mount: Object) -> str:
 
 def _kept(own: Mapping[str, str]) -> dict[str, str]:
     """What no container may change: by it processes are found."""
-    return {name: own[name] for name in (MARKER, PODS, "BIREME_TERMINATION_LOG")}
+    kept = (MARKER, PODS, "BIREME_TERMINATION_LOG", VISIBLE)
+    return {name: own[name] for name in kept if name in own}
 
 
 def _replaced(text: str, moved: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from bireme.kube.resources import CONFIG_MAPS, PODS, SECRETS, resource_for
 from bireme.node import output, probes, shims
 from bireme.node.conditions import with_foreign
 from bireme.node.dealings import ContainerOrder, finish_hook, note
-from bireme.node.driver import Caller, ProcessDriver, UnstartableError, message_file
+from bireme.node.driver import Caller, ProcessDriver, UnstartableError, limits_name, message_file
 from bireme.node.environment import Sources, needs
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.handlers import run_handler
@@ -108,6 +108,8 @@ class Keeper:
     async def run(self) -> None:
         """Keep the pod until nothing is left of it."""
         self._shim = shims.find(self.folder, self._on_state)
+        if self._shim is not None:
+            await self._take_up()
         if self._shim is None and self._state is not None and "ended" not in self._state:
             shims.sweep(self.uid, self._state)
         try:
@@ -118,12 +120,21 @@ class Keeper:
                 self._stopping = made.stopping
                 await self._do(made)
                 await self._tell(made)
+                if made.done:
+                    self._driver.devices.release(self.uid)
                 if made.done and "deletionTimestamp" in self._pod["metadata"]:
                     await self._remove()
                 else:
                     await self._sleep(made.wake_at)
         finally:
             await self._leave()
+
+    async def _take_up(self) -> None:
+        """Be again what an earlier process was to a pod that still runs."""
+        orders = shims.read_orders(self.folder)
+        self._driver.devices.restore(self.uid, orders.get("devices", {}))
+        if "network" in orders or self._state is not None:
+            await self._networks.join(self._pod, self.folder, await self._find_job())
 
     async def _do(self, made: Step) -> None:
         found: list[Problem] = []
@@ -164,10 +175,13 @@ class Keeper:
             self._shim.close()
         await asyncio.to_thread(self._clear)
         self._networks.leave(self._pod)
+        self._driver.devices.release(self.uid)
 
     def _clear(self) -> None:
         while shims.sweep(self.uid, self._state):
             pass
+        for container in (self._state or {}).get("containers") or {}:
+            self._driver.limits.remove(limits_name(self._pod, container))
         self._node_folder.unlink(self.namespace, self.name, self.folder)
         self.folder.remove()
 
@@ -189,7 +203,11 @@ class Keeper:
         )
 
     def _container(self, name: str, record: dict[str, Any]) -> ContainerSeen:
-        return read_record(record, self._message(name, record) if "finished" in record else "")
+        if "finished" not in record:
+            return read_record(record)
+        if record.get("signal") and "oom" not in record:
+            record["oom"] = self._driver.limits.was_oom_killed(limits_name(self._pod, name))
+        return read_record(record, self._message(name, record))
 
     def _message(self, name: str, record: dict[str, Any]) -> str:
         """What a container wrote about its end, or else how its output ended if it failed."""
@@ -255,7 +273,9 @@ class Keeper:
             self._pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
         )
         if self._shim is None:
-            await shims.start(self.folder, self._driver.pod_orders(self._pod, self._network))
+            orders = self._driver.pod_orders(self._pod, self._network)
+            devices = self._driver.devices.held(self.uid)
+            await shims.start(self.folder, orders | ({"devices": devices} if devices else {}))
             self._shim = shims.find(self.folder, self._on_state)
         self._send(wanted)
 

@@ -125,6 +125,15 @@ def read_state(folder: PodFolder) -> State | None:
     return state
 
 
+def read_orders(folder: PodFolder) -> dict[str, Any]:
+    """What a pod's shim was started with."""
+    try:
+        orders: dict[str, Any] = json.loads(folder.orders.read_text())
+    except (OSError, ValueError):
+        return {}
+    return orders
+
+
 def is_of_this_boot(state: State) -> bool:
     booted: bool = state["shim"]["boot"] == boot_id()
     return booted

@@ -104,7 +104,9 @@ class Volumes:
             if "fieldRef" in item:
                 text = field_value(self._pod, item["fieldRef"]["fieldPath"])
             else:
-                text = resource_value(self._pod, item["resourceFieldRef"], allocatable=self._sources.allocatable)
+                text = resource_value(
+                    self._pod, item["resourceFieldRef"], allocatable=self._sources.allocatable
+                )
             yield File(item["path"], text.encode(), item.get("mode", mode))
 
 

@@ -17,6 +17,7 @@ class Command(NamedTuple):
     directory: str
     mounts: Sequence[dict[str, Any]] = ()
     scratch: str = ""
+    cgroups: Sequence[str] = ()
 
 
 class Child(NamedTuple):
@@ -44,6 +45,9 @@ def start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
 
 def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     os.setsid()
+    for folder in command.cgroups:
+        with open(f"{folder}/cgroup.procs", "w") as file:  # noqa: PTH123
+            file.write("0")
     kernel.die_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for signum in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):

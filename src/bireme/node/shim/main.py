@@ -133,7 +133,12 @@ class Shim:
             return
         output = Output(order["output"], order.get("cap", 0))
         command = children.Command(
-            order["argv"], order["env"], order["directory"], order.get("mounts", []), order.get("scratch", "")
+            order["argv"],
+            order["env"],
+            order["directory"],
+            order.get("mounts", []),
+            order.get("scratch", ""),
+            order.get("cgroups", ()),
         )
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         # On record first: were this process killed in between, nothing would be started twice.
@@ -179,7 +184,7 @@ class Shim:
             directory = order.get("directory") or ("/" if like is None else like.directory)
             command = children.Command(order["argv"], env, directory)
             if like is not None:
-                command = command._replace(mounts=like.mounts, scratch=like.scratch)
+                command = command._replace(mounts=like.mounts, scratch=like.scratch, cgroups=like.cgroups)
             child = children.start(command, stdin, stdout, stderr)
         finally:
             for descriptor in descriptors:

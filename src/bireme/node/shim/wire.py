@@ -3,7 +3,7 @@
 Orders, all with a field `do`:
 
     watch                                    be told the state, now and after each change
-    start    container, attempt, argv, env, directory, output, cap?, mounts?, scratch?
+    start    container, attempt, argv, env, directory, output, cap?, mounts?, scratch?, cgroups?
                                              start a container; an attempt that was made is left alone
     signal   container, signal               signal its first process
     kill     container                       kill it and all that came from it

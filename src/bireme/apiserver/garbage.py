@@ -230,6 +230,10 @@ class _Visit:
         self._drop_finalizer(owner, ORPHAN)
 
     def _finish_foreground(self, owner: _Item) -> None:
+        # Those that do not block are judged too while their owner still waits.
+        for dependent, _ in list(self._dependents_of(owner)):
+            if "deletionTimestamp" not in dependent.obj["metadata"]:
+                self._judge(dependent)
         if not any(reference.get("blockOwnerDeletion") for _, reference in self._dependents_of(owner)):
             self._drop_finalizer(owner, FOREGROUND)
 
@@ -274,7 +278,7 @@ class _Visit:
     def _write(self, item: _Item, metadata: Object) -> None:
         """Write metadata past all admission: an object that is invalid by now must be able to go."""
         changed = {key: value for key, value in (item.obj["metadata"] | metadata).items() if value != []}
-        self._store.commit(item.kind, item.obj, item.obj | {"metadata": changed})
+        self._store.amend(item.kind, item.obj, item.obj | {"metadata": changed}, self._now)
 
     def _delete(self, item: _Item, policy: str) -> None:
         options = DeleteOptions(preconditions=Preconditions(item.uid), propagation_policy=policy)

@@ -13,7 +13,7 @@ from bireme.apiserver.checks import duplicate, not_found
 from bireme.apiserver.errors import FieldError, forbidden_value, invalid_value, required
 from bireme.apiserver.rules import Object
 
-_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("FallbackToLogsOnError", "File")

@@ -55,6 +55,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME_ATTEMPTS: Final = 8
 _DEFAULT_OPTIONS: Final = DeleteOptions()
 _DEFAULT_QUERY: Final = Query()
+_OF_THE_SERVER: Final = Terms(manager="bireme")
 
 
 class Store:
@@ -486,6 +487,11 @@ class Store:
         if same(new, old):
             return old
         return self._put(kind, new)
+
+    def amend(self, kind: Kind, old: Object, new: Object, now: datetime) -> Object:
+        """Commit what the server itself changes: what it takes away, nobody owns any more."""
+        self._intake.own(kind, old, new, now, _OF_THE_SERVER, "")
+        return self.commit(kind, old, new)
 
     def _lookup(self, kind: Kind, namespace: str, name: str) -> Object | None:
         return self.find(kind, name, namespace=namespace)

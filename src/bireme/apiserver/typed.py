@@ -35,10 +35,7 @@ class BySchema(Intake):
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
     ) -> Object:
         pruned = self.pruned(kind, body, terms, raw, earlier)
-        if kind.custom:
-            read = default(schema_of(kind), without_empty(kind, pruned))
-        else:
-            read = decode(kind, pruned)
+        read = decode(kind, pruned) if not kind.custom else _defaulted(kind, pruned)
         return _with_reset(read) if _resets_owners(body) else read
 
     def pruned(
@@ -130,6 +127,10 @@ def _finalizer_warnings(new: Object, old: Object | None) -> list[str]:
         for each in sorted(added)
         if "/" not in each
     ]
+
+
+def _defaulted(kind: Kind, pruned: Object) -> Object:
+    return default(schema_of(kind), without_empty(kind, pruned))
 
 
 def _is_ours(kind: Kind) -> bool:

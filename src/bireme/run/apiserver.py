@@ -199,10 +199,12 @@ def forget_events(store: Store, moment: datetime) -> int:
 
 
 def last_seen(event: Object) -> datetime:
-    """When an Event last happened."""
-    series = event.get("series") or {}
-    told = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return datetime.fromisoformat(told or event["metadata"]["creationTimestamp"])
+    """When an Event was last written, as far as its own times tell; they may be about the past."""
+    metadata = event["metadata"]
+    told = [metadata["creationTimestamp"], event.get("lastTimestamp"), event.get("eventTime")]
+    told += [entry.get("time") for entry in metadata.get("managedFields") or ()]
+    told.append((event.get("series") or {}).get("lastObservedTime"))
+    return max(datetime.fromisoformat(each) for each in told if each)
 
 
 def _check(options: Options) -> None:

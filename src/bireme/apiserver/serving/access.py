@@ -8,6 +8,7 @@ from bireme.apiserver import errors
 from bireme.apiserver.reviews import User
 
 _BEARER: Final = "Bearer "
+_IMPERSONATE: Final = "impersonate-"
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
 """The only paths that need no token: they tell nothing but that the server is there."""
 
@@ -32,6 +33,8 @@ class Access:
         origin = headers.get("Origin")
         if origin is not None and origin.lower() not in self._origins:
             raise errors.refused_origin("requests from web pages are not served")
+        if any(name.lower().startswith(_IMPERSONATE) for name in headers):
+            raise errors.refused_origin("nobody can be impersonated: there is one user here")
         given = headers.get("Authorization", "")
         if not given.startswith(_BEARER) or not self._is_token(given.removeprefix(_BEARER)):
             raise errors.unauthorized()

@@ -112,7 +112,7 @@ class Handler:
             return await self._streamed(request, target)
         if request.method == "GET" and not target.name and request.query.get("watch") in _TRUE:
             return await self._watch(request, path)
-        return await self._serve(request, path, target)
+        return await self._serve(request, path)
 
     async def _review(
         self, request: web.BaseRequest, resource: str, namespace: str, user: User
@@ -126,7 +126,7 @@ class Handler:
             raise errors.bad_request(str(error)) from error
         return _json(201, _encode(reviews.answer(resource, decoded, namespace, user)))
 
-    async def _serve(self, request: web.BaseRequest, path: str, target: Target) -> web.Response:
+    async def _serve(self, request: web.BaseRequest, path: str) -> web.Response:
         form = choose_form(request.headers.get("Accept", ""))
         params = _params(request.query)
         body, content_type = await self._read(request)
@@ -140,13 +140,13 @@ class Handler:
         )
         backend = self._backend
         now = backend.now()
-        if request.method == "GET":
-            reply = await backend.read(lambda: serve(backend.store, target, asked, now))
-        else:
-            # Found again: a CRD may have come or gone since.
-            reply = await backend.write(
-                lambda: serve(backend.store, find_target(backend.store, path), asked, now)
-            )
+
+        def served() -> Reply:
+            # Found again: a CRD may have come or gone while the body was read.
+            return serve(backend.store, find_target(backend.store, path), asked, now)
+
+        reads = request.method in ("GET", "HEAD")
+        reply = await (backend.read(served) if reads else backend.write(served))
         return _json(reply.code, self._written(reply, form, params), _warnings(reply.warnings))
 
     async def _read(self, request: web.BaseRequest) -> tuple[bytes, str]:
@@ -329,7 +329,7 @@ def _blamed(status: Object) -> Object:
     """A kube-apiserver answers some malformed requests with 500; a client that did wrong is told so here."""
     if status["code"] != 500:
         return status
-    return status | {"reason": "BadRequest", "code": 400}
+    return status | {"code": 400}
 
 
 def _retry(refused: errors.StatusError) -> dict[str, str]:

@@ -99,6 +99,12 @@ class Keeper:
         record = ((self._state or {}).get("containers") or {}).get(container)
         return None if record is None else record["attempt"]
 
+    def exit_code(self, container: str) -> int:
+        """How the last attempt at a container ended; 0 if it has not."""
+        record = ((self._state or {}).get("containers") or {}).get(container) or {}
+        code: int = record.get("code", 0)
+        return code
+
     def runs(self, container: str) -> bool:
         record = ((self._state or {}).get("containers") or {}).get(container)
         return record is not None and "finished" not in record and self._shim is not None

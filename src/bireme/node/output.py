@@ -1,17 +1,19 @@
 """Reading what containers wrote: from the end, since a moment, with times, and as it comes."""
 
-import asyncio
 import bisect
+import contextlib
 import os
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bireme.node.growth import Growth
 from bireme.node.shim.output import PAIR
 
 _CHUNK: Final = 1 << 16
-_FOLLOW_SECONDS: Final = 0.05
+_FOLLOW_SECONDS: Final = 0.25
+"""How late the end of a container may be noticed by one who follows its output."""
 
 
 class Wanted(NamedTuple):
@@ -62,7 +64,7 @@ async def read(path: Path, wanted: Wanted, is_over: Callable[[], bool] | None = 
     """The output in chunks; with `is_over` it is followed until that says so, and all was read."""
     index = Index(path)
     left = wanted.limit_bytes
-    with path.open("rb") as file:
+    with path.open("rb") as file, contextlib.closing(Growth(path)) as growth:
         file.seek(_start(file.fileno(), index, wanted))
         rest = b""
         while left is None or left > 0:
@@ -86,7 +88,7 @@ async def read(path: Path, wanted: Wanted, is_over: Callable[[], bool] | None = 
                     yield _stamped(rest, position, index)
                 return
             else:
-                await asyncio.sleep(_FOLLOW_SECONDS)
+                await growth.wait(_FOLLOW_SECONDS)
 
 
 def tail(path: Path, lines: int, most_bytes: int) -> str:

@@ -53,7 +53,7 @@ class NodeGateway:
             name = pod["metadata"]["name"]
             raise errors.bad_request(f'container "{options.container}" in pod "{name}" is not running')
         if not options.command:
-            raise errors.bad_request("attach is not offered: use exec, or logs -f")
+            return await _attach(keeper, options.container, session)
         try:
             if options.tty:
                 return await _with_terminal(keeper, options, session)
@@ -82,6 +82,16 @@ def _why_no_output(pod: Object, options: LogOptions) -> str:
     if options.previous:
         return f'previous terminated container "{options.container}" in pod "{name}" not found'
     return f'container "{options.container}" in pod "{name}" is waiting to start'
+
+
+async def _attach(keeper: Keeper, container: str, session: Session) -> int:
+    """Pass on what a container writes from now on, until it ends. It reads nothing: nothing is handed in."""
+    attempt = keeper.attempt_of(container)
+    assert attempt is not None, "it runs"
+    path = keeper.folder.output(container, attempt)
+    async for chunk in read(path, Wanted(tail_lines=0), lambda: not keeper.runs(container)):
+        await session.write(1, chunk)
+    return keeper.exit_code(container)
 
 
 async def _with_pipes(keeper: Keeper, options: ExecOptions, session: Session) -> int:

@@ -1,0 +1,113 @@
+"""Reading output: the end of it, since when, with times, and as it comes."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bireme.node.output import Wanted, read, tail
+from bireme.node.shim.output import Output
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "0.log"
+
+
+@pytest.fixture
+def output(path: Path) -> Iterator[Output]:
+    """Ten moments, a second apart from 1000 on, with three lines each."""
+    made = Output(str(path), 100_000)
+    for moment in range(10):
+        os.write(made.descriptor, b"".join(b"line %d.%d\n" % (moment, line) for line in range(3)))
+        made.look(1000.0 + moment)
+    yield made
+    made.close()
+
+
+def get(path: Path, wanted: Wanted) -> str:
+    async def main() -> bytes:
+        return b"".join([chunk async for chunk in read(path, wanted)])
+
+    return asyncio.run(main()).decode()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(tail_lines=2), "line 9.1\nline 9.2\n"),
+        (Wanted(tail_lines=0), ""),
+        (Wanted(since=datetime.fromtimestamp(1009, UTC)), "line 9.0\nline 9.1\nline 9.2\n"),
+        (Wanted(since=datetime.fromtimestamp(2000, UTC)), ""),
+        (Wanted(limit_bytes=10), "line 0.0\nl"),
+        (Wanted(tail_lines=1, timestamps=True), "1970-01-01T00:16:49.000000Z line 9.2\n"),
+    ],
+    ids=["tail", "nothing", "since", "since later", "limit", "times"],
+)
+def test_a_part_is_read(output: Output, path: Path, wanted: Wanted, expected: str) -> None:
+    assert get(path, wanted) == expected
+
+
+def test_all_of_it_is_read(output: Output, path: Path) -> None:
+    assert get(path, Wanted()) == path.read_text()
+    assert len(get(path, Wanted(timestamps=True)).splitlines()) == 30
+
+
+def test_a_last_line_without_an_end_is_read(output: Output, path: Path) -> None:
+    os.write(output.descriptor, b"unfinished")
+    output.look(1010.0)
+    assert get(path, Wanted(tail_lines=2)) == "line 9.2\nunfinished"
+    assert get(path, Wanted(tail_lines=1, timestamps=True)) == "1970-01-01T00:16:50.000000Z unfinished"
+
+
+def test_what_outgrows_its_cap_loses_its_beginning(output: Output, path: Path) -> None:
+    for number in range(3000):
+        os.write(output.descriptor, b"%0100d\n" % number)
+    output.look(1020.0)
+    kept = get(path, Wanted())
+    assert 60_000 < len(kept) < 100_000
+    assert kept.splitlines()[0].isdigit()
+    assert kept.endswith(f"{2999:0100}\n")
+    assert path.stat().st_blocks * 512 < 100_000
+
+
+def test_it_is_followed_until_it_is_over(output: Output, path: Path) -> None:
+    async def main() -> list[bytes]:
+        is_over = False
+        seen: list[bytes] = []
+
+        async def follow() -> None:
+            async for chunk in read(path, Wanted(tail_lines=1), lambda: is_over):
+                seen.append(chunk)  # noqa: PERF401 - the test looks while it comes
+
+        following = asyncio.create_task(follow())
+        async with asyncio.timeout(20):
+            for text in (b"line 9.2\n", b"one\n", b"two\n"):
+                if text != b"line 9.2\n":
+                    os.write(output.descriptor, text)
+                while not (seen and seen[-1] == text):
+                    await asyncio.sleep(0)
+            os.write(output.descriptor, b"last\n")
+            is_over = True
+            await following
+        return seen
+
+    assert b"".join(asyncio.run(main())) == b"line 9.2\none\ntwo\nlast\n"
+
+
+def test_binary_output_comes_as_it_is(output: Output, path: Path) -> None:
+    body = bytes(range(256)) * 1000
+    os.write(output.descriptor, body)
+
+    async def main() -> bytes:
+        return b"".join([chunk async for chunk in read(path, Wanted())])
+
+    assert asyncio.run(main()).endswith(body)
+
+
+def test_a_message_is_the_end_of_it(output: Output, path: Path) -> None:
+    assert tail(path, 2, 1000) == "line 9.1\nline 9.2\n"
+    assert tail(path.with_name("none"), 2, 1000) == ""

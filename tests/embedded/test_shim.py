@@ -16,10 +16,12 @@ import pytest
 from bireme.node.folders import ROOT
 from bireme.node.shim import wire
 from bireme.node.shim.tree import descendants, read_process
-from bireme.node.shims import _PROGRAM
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "GREETING": "hello"}
 SECONDS = 30.0
+PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from bireme.node.shim.main import main; main(sys.argv[2])"
+)
 
 
 class Shim:
@@ -28,7 +30,7 @@ class Shim:
     def __init__(self, folder: Path, wanted: dict[str, Any] | None = None) -> None:
         self.folder = folder
         (folder / "pod.json").write_text(json.dumps(wanted or {}))
-        command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT), str(folder)]
+        command = [sys.executable, "-I", "-S", "-c", PROGRAM, str(ROOT), str(folder)]
         self.process = subprocess.Popen(command, start_new_session=True)
         self._until(lambda: (folder / "shim.sock").exists())
         self.state: dict[str, Any] = {}

@@ -180,6 +180,12 @@ def wrong_uid(kind: Named, key: str, name: str, given: str, actual: str) -> Stat
     return conflict(kind.plural, kind.group, name, why)
 
 
+def nothing_with_uid(kind: Named, name: str, given: str) -> StatusError:
+    """An apply names the UID of an object, and would create another one."""
+    why = f"uid mismatch: the provided object specified uid {given}, and no existing object was found"
+    return conflict(kind.plural, kind.group, name, why)
+
+
 def forbidden(kind: Named, name: str, why: str, causes: Sequence[FieldError] = ()) -> StatusError:
     named = f' "{name}"' if name else ""
     message = f"{qualified(kind.plural, kind.group)}{named} is forbidden: {why}"

@@ -20,6 +20,8 @@ from bireme.apiserver.service_accounts import ServiceAccountRules
 from bireme.apiserver.services import ServiceRules
 from bireme.apiserver.volumes import ClaimRules
 
+_ETCD_NAMES: Final = {"services": "services/specs", "nodes": "minions"}
+
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, rename={"json_path": "jsonPath"}):
     """A column of `kubectl get`, as a CRD defines it."""
@@ -91,7 +93,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     def etcd_key(self, namespace: str, name: str) -> str:
         """Where a real server would keep an object: it names that in errors."""
-        resource = f"{self.group}/{self.plural}" if self.custom else self.plural
+        resource = f"{self.group}/{self.plural}" if self.custom else _ETCD_NAMES.get(self.plural, self.plural)
         return f"/registry/{resource}/{self.key(namespace, name)}"
 
     def key_of(self, obj: Object) -> str:
@@ -151,7 +153,7 @@ NODE: Final = Kind(
 EVENT: Final = Kind(
     definition="io.k8s.api.core.v1.Event", short_names=("ev",),
     plural="events", kind="Event", create_on_update=True, collected=False, rules=EventRules(),
-    free_finalizers=True,
+    free_finalizers=True, name_format=formats.path_segment,
     fields=("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
             "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
             "reason", "reportingComponent", "source", "type"),

@@ -59,8 +59,8 @@ def _strategic(kind: Kind, document: Object, patch: Object) -> Any:
 def merge_patch(document: object, patch: object) -> Any:
     """RFC 7386: objects are merged, null removes, anything else replaces."""
     if not isinstance(patch, dict):
-        # Beyond the RFC, null removes in the objects of lists too.
-        return _without_nulls(patch)
+        # Beyond the RFC, null removes in lists too, unless these take the place of an object.
+        return patch if isinstance(document, dict) else _without_nulls(patch)
     merged = dict(document) if isinstance(document, dict) else {}
     for key, value in patch.items():
         if value is None:

@@ -37,7 +37,10 @@ class RoleBindingRules(Rules):
     def problems(self, new: Object, old: Object | None) -> list[FieldError]:
         if old is None or new["roleRef"] == old["roleRef"]:
             return []
-        return [invalid_value("roleRef", new["roleRef"], "cannot change roleRef")]
+        given = new["roleRef"]
+        # As the server's own type names its fields.
+        shown = {"APIGroup": given["apiGroup"], "Kind": given.get("kind", ""), "Name": given.get("name", "")}
+        return [invalid_value("roleRef", shown, "cannot change roleRef")]
 
     def content_problems(self, new: Object, old: Object | None) -> list[FieldError]:  # noqa: ARG002
         return [*_reference_problems(new["roleRef"]), *_subject_problems(new.get("subjects") or ())]

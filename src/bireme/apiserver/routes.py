@@ -96,7 +96,7 @@ def handle(store: Store, request: Request, now: datetime) -> Reply:
     try:
         return serve(store, find_target(store, request.path), request, now)
     except errors.StatusError as error:
-        return Reply(error.code, error.status)
+        return Reply(error.code, error.status, warnings=error.warnings)
 
 
 def serve(store: Store, target: Target, request: Request, now: datetime) -> Reply:

@@ -155,6 +155,7 @@ class Store:
 
         `wake` is called after each change of the kind, before it is clear whether the watcher cares.
         """
+        parse_labels(query.label_selector)
         check_watch(query)
         selection = _selection(kind, query, namespace)
         version = read_version(query.resource_version)
@@ -258,7 +259,7 @@ class Store:
         old = self.find(kind, name, namespace=namespace)
         if old is None and subresource:
             raise errors.not_found(kind, name)
-        self._check_applied(kind, old, metadata, kind.etcd_key(namespace, name))
+        self._check_applied(kind, old, metadata)
         merged = self._intake.applied(kind, old, wanted, now, terms, subresource)
         try:
             new = objects.shaped(kind, self._intake.read(kind, merged, Terms()))
@@ -267,6 +268,7 @@ class Store:
         objects.check_namespace(kind, namespace, new["metadata"])
         if old is None:
             self._admit(kind, namespace, name)
+            new["metadata"].pop("resourceVersion", None)
             return self._create(kind, new, now, terms, owned=True)
         return self._update(kind, old, new, now, subresource, terms, owned=True)
 
@@ -375,11 +377,10 @@ class Store:
         objects.check_namespace(kind, namespace, new["metadata"])
         return new
 
-    def _check_applied(self, kind: Kind, old: Object | None, given: Object, key: str) -> None:
+    def _check_applied(self, kind: Kind, old: Object | None, given: Object) -> None:
         """An apply that names a UID or a version means the object that has it."""
-        uid = "" if old is None else old["metadata"]["uid"]
-        if given.get("uid", uid) != uid:
-            raise errors.wrong_uid(kind, key, given["name"], given["uid"], uid)
+        if old is None and given.get("uid"):
+            raise errors.nothing_with_uid(kind, given["name"], given["uid"])
         if old is not None and given.get("resourceVersion"):
             _check_version(kind, old["metadata"], given)
 

@@ -36,7 +36,8 @@ class BySchema(Intake):
     ) -> Object:
         pruned = self.pruned(kind, body, terms, raw, earlier)
         read = decode(kind, pruned) if not kind.custom else _defaulted(kind, pruned)
-        return _with_reset(read) if _resets_owners(body) else read
+        # An empty list means something to the types of Kubernetes' own kinds only.
+        return _with_reset(read) if _resets_owners(body) and not kind.custom else read
 
     def pruned(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()

@@ -179,6 +179,5 @@ def _clear(folder: PodFolder) -> None:
     state = shims.read_state(folder)
     with contextlib.suppress(OSError):
         wire.Channel(wire.connect(str(folder.path))).send({"do": "end"})
-    while shims.sweep(folder.path.name, state):
-        pass
+    shims.clear(folder.path.name, state)
     folder.remove()

@@ -20,6 +20,8 @@ CONFIG_ERROR: Final = "CreateContainerConfigError"
 RUN_ERROR: Final = "RunContainerError"
 OUTPUT_CAP: Final = 256 << 20
 _OURS: Final = "bireme-"
+# Workers that share a host name share what Open MPI names after it: shared memory of theirs gets mixed up.
+_ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp"}
 
 
 class Caller(NamedTuple):
@@ -119,7 +121,7 @@ class ProcessDriver:
         metadata = pod["metadata"]
         temporary = folder.path / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
-        return {
+        return (_ONE_NAME if not self.can_mount else {}) | {
             "HOSTNAME": hostname(pod),
             "TMPDIR": str(temporary),
             MARKER: metadata["uid"],

@@ -179,13 +179,12 @@ class Keeper:
         if self._shim is not None:
             self._shim.send({"do": "end"})
             self._shim.close()
-        await asyncio.to_thread(self._clear)
         self._networks.leave(self._pod)
         self._driver.devices.release(self.uid)
+        await asyncio.to_thread(self._clear)
 
     def _clear(self) -> None:
-        while shims.sweep(self.uid, self._state):
-            pass
+        shims.clear(self.uid, self._state)
         for container in (self._state or {}).get("containers") or {}:
             self._driver.limits.remove(limits_name(self._pod, container))
         self._node_folder.unlink(self.namespace, self.name, self.folder)

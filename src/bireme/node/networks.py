@@ -15,21 +15,24 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bireme.node import machine
+from bireme.node import machine, shims
 from bireme.node.driver import hostname, write_hosts
 from bireme.node.folders import ROOT, PodFolder
 from bireme.node.machine import Machine
 from bireme.node.seen import Object
 from bireme.node.shim.records import boot_id
 from bireme.node.shim.tree import read_process
+from bireme.node.shims import ShimError
 
 LOOPBACK: Final = "127.0.0.1"
-_START_SECONDS: Final = 10.0
 _FIRST, _LAST = 2, 65_000
-_PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from bireme.node.shim.network import hold;"
-    " hold(sys.argv[2], user=sys.argv[3] == 'user')"
-)
+_PROGRAM: Final = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from bireme.node.shim import kernel, network
+kernel.detach()
+network.hold(sys.argv[2], user=sys.argv[3] == "user")
+"""
 
 
 class NetworkError(Exception):
@@ -94,7 +97,12 @@ class Networks:
 
     def _write_hosts(self, job_uid: str) -> None:
         members = self._members.get(job_uid, {}).values()
-        entries = {hostname(member.pod): member.address for member in members}
+        # mpirun 4.1 takes a worker whose name leads to loopback for itself. It needs no names to reach one.
+        entries = {
+            hostname(member.pod): member.address
+            for member in members
+            if not (member.address == LOOPBACK and _is_of_mpi(member.pod))
+        }
         for member in members:
             with contextlib.suppress(OSError):
                 write_hosts(member.folder, member.pod, entries)
@@ -118,7 +126,8 @@ class Networks:
         if (pid := _alive(folder)) is not None:
             return pid
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / "holder.json").unlink(missing_ok=True)
+        for name in ("holder.json", "failed"):
+            (folder / name).unlink(missing_ok=True)
         command = [
             sys.executable,
             "-I",
@@ -130,30 +139,33 @@ class Networks:
             self._machine.isolation,
         ]
         with (folder / "log").open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - our own program
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
             )
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _START_SECONDS
-        while not (folder / "holder.json").exists():
-            if process.poll() is not None or loop.time() > deadline:
-                process.kill()
-                raise NetworkError(
-                    f"the network of the job can't be made: {(folder / 'log').read_text()[-300:]}"
-                )
-            await asyncio.sleep(0.005)
-        return process.pid
+        await process.wait()
+        try:
+            await shims.wait_for(folder / "holder.json", folder / "failed")
+        except ShimError as error:
+            raise NetworkError(f"the network of the job can't be made: {error}") from error
+        if (pid := _alive(folder)) is None:
+            raise NetworkError("the network of the job is gone at once")
+        return pid
 
     def _end(self, job_uid: str) -> None:
         folder = self._folder / job_uid
         if (pid := _alive(folder)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for name in ("holder.json", "holder.json.new", "log"):
+        for name in ("holder.json", "holder.json.new", "failed", "log"):
             (folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()
         self._locks.pop(job_uid, None)
+
+
+def _is_of_mpi(pod: Object) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner["kind"] == "MPIJob" for owner in owners)
 
 
 def _needs_network(job: Object) -> bool:

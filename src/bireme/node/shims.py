@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from bireme.node.folders import ROOT, PodFolder
@@ -18,9 +20,14 @@ State = dict[str, Any]
 MARKER: Final = "BIREME_POD_UID"
 """The variable by which processes of a pod are known when their shim is gone."""
 _START_SECONDS: Final = 20.0
-_PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from bireme.node.shim.main import main; main(sys.argv[2])"
-)
+_END_SECONDS: Final = 10.0
+_PROGRAM: Final = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from bireme.node.shim import kernel, main
+kernel.detach()
+main.main(sys.argv[2])
+"""
 
 
 class ShimError(Exception):
@@ -82,8 +89,8 @@ async def start(folder: PodFolder, wanted: Mapping[str, Any]) -> None:
     folder.orders.write_text(json.dumps(wanted))
     command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT), str(folder.path)]
     with (folder.path / "shim.log").open("ab") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            command,
+        process = await asyncio.create_subprocess_exec(
+            *command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -91,18 +98,20 @@ async def start(folder: PodFolder, wanted: Mapping[str, Any]) -> None:
             env={"PATH": os.defpath},
             start_new_session=True,
         )
+    await process.wait()
+    await wait_for(folder.socket, folder.failed)
+
+
+async def wait_for(wanted: Path, failed: Path) -> None:
+    """Wait until a file is there. Raises ShimError when another one is, with what it says."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _START_SECONDS
-    pause = 0.005
-    while not folder.socket.exists():
-        if process.poll() is not None:
-            why = (
-                folder.failed.read_text() if folder.failed.exists() else f"it ended with {process.returncode}"
-            )
-            raise ShimError(why)
+    pause = 0.002
+    while not wanted.exists():
+        if failed.exists():
+            raise ShimError(failed.read_text() or "it failed without a word")
         if loop.time() > deadline:
-            process.kill()
-            raise ShimError(f"it did not listen within {_START_SECONDS:g} s")
+            raise ShimError(f"it did not begin within {_START_SECONDS:g} s")
         await asyncio.sleep(pause)
         pause = min(0.05, pause * 1.5)
 
@@ -150,6 +159,23 @@ def sweep(uid: str, state: State | None) -> int:
     known = list(all_processes())
     doomed = [process for process in known if process.pid in roots] + descendants(roots, known)
     return kill({process.pid: process for process in doomed if process.pid != os.getpid()}.values())
+
+
+def clear(uid: str, state: State | None) -> None:
+    """Wait until a shim that was told to end has ended, and see that nothing of its pod is left.
+
+    What would not end is killed: a shim that goes on would write into a folder that is to go.
+    """
+    shim = None if state is None or not is_of_this_boot(state) else state["shim"]
+    deadline = time.monotonic() + _END_SECONDS
+    while shim is not None and (process := read_process(shim["pid"])) is not None:
+        if process.start != shim["start"] or process.is_zombie:
+            break
+        if time.monotonic() > deadline:
+            kill([process])
+        time.sleep(0.01)
+    while sweep(uid, state):
+        time.sleep(0.01)
 
 
 def _marked(uid: str) -> list[int]:

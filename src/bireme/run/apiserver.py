@@ -83,7 +83,8 @@ async def serving(options: Options, gateway: Gateway | None = None) -> AsyncIter
         with contextlib.closing(listening.socket):
             files, token = _tls(options, folder), _token(options, folder)
             backend = open_backend(folder.database)
-            access = Access(token, listening.hosts, User("bireme:owner", (MASTERS, "system:authenticated")))
+            hosts = listening.hosts if is_loopback(options.host) else None
+            access = Access(token, hosts, User("bireme:owner", (MASTERS, "system:authenticated")))
             handler = CountingHandler(backend, access, gateway)
             try:
                 await _furnished(backend)

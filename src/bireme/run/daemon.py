@@ -69,8 +69,10 @@ class Told:
         write_card(folder, daemon)
 
     def change(self, **changes: Any) -> None:
+        """Tell something else; on a full disk others go on to read what was told before."""
         self.daemon = msgspec.structs.replace(self.daemon, **changes)
-        write_card(self._folder, self.daemon)
+        with contextlib.suppress(OSError):
+            write_card(self._folder, self.daemon)
 
 
 def _describe(running: Embedded, *, stays: bool) -> Daemon:

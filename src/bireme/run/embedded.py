@@ -27,9 +27,11 @@ class Embedded(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def embedded(options: Options, *, directory: Path | None = None) -> AsyncIterator[Embedded]:
+async def embedded(
+    options: Options, *, directory: Path | None = None, machine: Machine | None = None
+) -> AsyncIterator[Embedded]:
     """Run jobs until the context ends; pods that run then go on, and are found again."""
-    machine = look()
+    machine = machine or look()
     gateway = NodeGateway()
     async with serving(options, gateway) as running:
         client = Client(InsideTransport(running.backend, "bireme"))

@@ -67,9 +67,9 @@ def apply(
     run = _Run(shape, start, old, config, api_version, of_fields(*ignored), now)
     owner = entries.applier(manager, subresource)
     owners = _owners_before(old)
-    if not owners:
-        owners = run.own_all(entries.updater(_BEFORE, api_version, subresource))
     try:
+        if not owners:
+            owners = run.own_all(entries.updater(_BEFORE, api_version, subresource))
         force = force or (manager == _KUBECTL and run.may_force(owners, owner))
         made = run.apply(owners, owner, force=force)
     except UnkeyedError as error:

@@ -76,8 +76,10 @@ class Handler:
             headers.update(_retry(refused))
             return _json(status["code"], _encode(status), headers)
         except RecursionError:
-            deep = errors.bad_request("the body is nested too deeply")
-            return _json(400, _encode(deep.status))
+            return _json(400, _encode(errors.bad_request("the body is nested too deeply").status))
+        except OverflowError:
+            # An integer that is no float: Go's readers of JSON refuse it, too.
+            return _json(400, _encode(errors.bad_request("a number in the body is too large").status))
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception:

@@ -32,6 +32,12 @@ def die_with_parent(signum: int) -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0))
 
 
+def detach() -> None:
+    """Let the process that was started end, and go on as a child of nobody in particular."""
+    if os.fork():
+        os._exit(0)
+
+
 def set_name(name: str) -> None:
     """What `ps` shows; at most 15 letters."""
     _check(_libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0))

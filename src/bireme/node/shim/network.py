@@ -20,13 +20,12 @@ _INTERFACE: Final = "eth0"
 def hold(folder: str, *, user: bool) -> None:
     """Be the holder of a job's network until killed; write `holder.json` once it is there."""
     kernel.set_name("bireme-network")
-    if user:
-        kernel.unshare_user()
-    kernel.unshare(kernel.CLONE_NEWNET)
-    here = Netlink()
-    here.raise_up(_LOOPBACK)
-    here.add_bridge(BRIDGE)
-    here.raise_up(BRIDGE)
+    try:
+        _make(user=user)
+    except OSError as error:
+        with open(f"{folder}/failed", "w") as file:  # noqa: PTH123
+            file.write(str(error))
+        return
     own = read_process(os.getpid())
     assert own is not None, "this process is there"
     record = {"pid": own.pid, "start": own.start, "boot": boot_id()}
@@ -36,6 +35,16 @@ def hold(folder: str, *, user: bool) -> None:
     for signum in (signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     signal.pause()
+
+
+def _make(*, user: bool) -> None:
+    if user:
+        kernel.unshare_user()
+    kernel.unshare(kernel.CLONE_NEWNET)
+    here = Netlink()
+    here.raise_up(_LOOPBACK)
+    here.add_bridge(BRIDGE)
+    here.raise_up(BRIDGE)
 
 
 def enter(wanted: dict[str, Any]) -> None:

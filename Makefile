@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
 .PHONY: help setup demo check format lint types layers generated test long bench generate golden lock \
-	system-packages control-plane control-plane-path clean
+	system-packages control-plane control-plane-path clients clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,8 @@ setup: $(READY) ## make .venv from the lock file, with bireme, Open MPI and mpi4
 $(READY): requirements.lock pyproject.toml hack/setup
 	@hack/setup $(PYTHON) $(VENV)
 
-demo: $(READY) ## validate the examples
-	@$(BIN)/bireme validate -f examples
+demo: $(READY) ## run an MPI job on this machine
+	@$(BIN)/bireme demo
 
 check: format lint types layers generated ## formatting, lint, types, layers, generated files
 
@@ -41,10 +41,10 @@ layers: $(READY)
 generated: $(READY)
 	@$(BIN)/python hack/generate.py --check
 
-test: check system-packages control-plane ## what CI runs: check, then every test but the heavy tiers
+test: check system-packages control-plane clients ## what CI runs: check, then every test but the heavy tiers
 	@$(PYTEST) -m "not long"
 
-long: $(READY) control-plane ## the heavy tier: many more examples of every property
+long: $(READY) control-plane clients ## the heavy tier: many more examples of every property
 	@BIREME_LONG=1 $(PYTEST)
 
 bench: $(READY) control-plane ## measure, and compare with the limits that the docs state
@@ -69,6 +69,9 @@ control-plane: ## build the real Kubernetes control plane that tests run against
 
 control-plane-path: ## print the folder of the control plane's binaries
 	@hack/control-plane/build path
+
+clients: ## build the older kubectl and the client-go program that tests try on API servers
+	@hack/clients/build
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

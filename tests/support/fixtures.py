@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.control_plane import BinariesMissingError, ControlPlane
+from support.embedded import EmbeddedServer
 
 
 def unavailable(reason: str) -> BaseException:
@@ -28,3 +29,14 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         raise unavailable(str(missing)) from None
     yield plane
     plane.stop()
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    server = EmbeddedServer(parent=tmp_path_factory.getbasetemp())
+    try:
+        server.start()
+    except BinariesMissingError as missing:
+        raise unavailable(str(missing)) from None
+    yield server
+    server.stop()

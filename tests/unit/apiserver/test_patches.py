@@ -31,6 +31,9 @@ MERGES: list[tuple[Any, Any, Any]] = [
     ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
     ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
     ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    # Beyond the RFC, as a server does it.
+    ({"a": 1}, {"a": [None, {"b": None, "c": [{"d": None}]}]}, {"a": [None, {"c": [{}]}]}),
+    ({"a": {}}, {"a": [{"b": None}]}, {"a": [{"b": None}]}),
 ]
 
 
@@ -48,7 +51,17 @@ JSON = st.recursive(
 )
 
 
-@given(JSON, JSON)
+NO_NULLS = st.recursive(
+    st.booleans() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=5,
+)
+PATCHES = st.recursive(
+    st.none() | NO_NULLS, lambda inner: st.dictionaries(st.text(max_size=2), inner, max_size=3), max_leaves=8
+)
+
+
+@given(JSON, PATCHES)
 def test_merging_the_same_patch_twice_is_merging_it_once(document: Any, patch: Any) -> None:
     once = merge_patch(document, patch)
     assert merge_patch(once, patch) == once

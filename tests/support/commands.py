@@ -1,0 +1,144 @@
+"""The command line as a user runs it: a process, with a home of its own."""
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+BIREME = Path(sys.executable).with_name("bireme")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE_SECONDS = 60
+
+
+class Bireme:
+    """Runs commands with a home below `folder`; the daemon of that home is theirs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.work = folder / "work"
+        for each in (self.home, self.work):
+            each.mkdir(parents=True, exist_ok=True)
+        self.data = self.home / ".local/state/bireme"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("LANG", "PYTHONPYCACHEPREFIX") if name in os.environ}
+        path = f"{BIREME.parent}:{os.environ['PATH']}"
+        return {**kept, "HOME": str(self.home), "PATH": path, **more}
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """Start a command; its output and talk are pipes."""
+        return subprocess.Popen(
+            [str(BIREME), *args],
+            cwd=self.work,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(
+        self,
+        *args: str,
+        input: str = "",  # noqa: A002 - as subprocess.run has it
+        code: int = 0,
+        **environ: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end; another exit code than this fails."""
+        result = subprocess.run(
+            [str(BIREME), *args],
+            cwd=self.work,
+            env=self.environment(**environ),
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert result.returncode == code, f"{args}: {result.returncode}\n{result.stdout}\n{result.stderr}"
+        assert "Traceback" not in result.stderr
+        return result
+
+    def processes(self) -> list[str]:
+        """What runs with this home in its command line or environment, this process excepted."""
+        return sorted(_command_line(pid) for pid in _pids() if pid != os.getpid() and self._is_ours(pid))
+
+    def _is_ours(self, pid: int) -> bool:
+        mark = str(self.home).encode()
+        with contextlib.suppress(OSError):
+            for part in ("cmdline", "environ"):
+                if mark in Path(f"/proc/{pid}/{part}").read_bytes():
+                    return True
+        return False
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, bireme: Bireme, args: Sequence[str], **environ: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.text = ""
+        self._more = threading.Condition()
+        self.process = subprocess.Popen(
+            [str(BIREME), *args],
+            cwd=bireme.work,
+            env=bireme.environment(TERM="xterm", **environ),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def expect(self, text: str) -> None:
+        """Wait until this was written."""
+        with self._more:
+            assert self._more.wait_for(lambda: text in self.text, PATIENCE_SECONDS), self.text
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reader.join(PATIENCE_SECONDS)
+        os.close(self._ours)
+        return code
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := os.read(self._ours, 1 << 16):
+                with self._more:
+                    self.text += data.decode(errors="replace")
+                    self._more.notify_all()
+
+
+@contextlib.contextmanager
+def daemon(folder: Path) -> Iterator[Bireme]:
+    """A home with a daemon in it, which leaves nothing behind."""
+    bireme = Bireme(folder)
+    bireme("up")
+    try:
+        yield bireme
+    finally:
+        bireme("down", "--grace-seconds", "1")
+        assert bireme.processes() == []
+
+
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

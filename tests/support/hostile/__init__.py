@@ -1,0 +1,1 @@
+"""Requests that nobody should send, by chance: the same seed and number make the same request."""

@@ -88,7 +88,10 @@ def play(folder: Path, body: dict[str, Any], *, isolation: str = "", disturb: Di
             return ended
 
     ended = asyncio.run(main())
-    assert processes_with(str(folder)) == []
+    deadline = time.monotonic() + 5
+    while (left := processes_with(str(folder))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
     return ended
 
 

@@ -249,6 +249,30 @@ def test_a_command_goes_with_its_connection(shim: Shim) -> None:
     shim._until(lambda: (process := read_process(pid)) is None or process.is_zombie)
 
 
+def test_a_command_waits_for_the_container_whose_environment_it_shares(shim: Shim) -> None:
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    channel.connection.settimeout(SECONDS)
+    reading, writing = os.pipe()
+    channel.send({"do": "exec", "argv": ["sh", "-c", "echo $GREETING"]}, [0, writing, writing])
+    os.close(writing)
+    shim.start("main", "sleep", "1000")
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"hello\n"
+    channel.close()
+
+
+def test_a_command_that_waits_goes_with_who_asked_for_it(shim: Shim) -> None:
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    reading, writing = os.pipe()
+    channel.send({"do": "exec", "argv": ["echo", "late"]}, [0, writing, writing])
+    os.close(writing)
+    channel.close()
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b""
+    shim.start("main", "true")
+    assert shim.wait_end("main")["code"] == 0
+
+
 def test_nonsense_is_answered(shim: Shim) -> None:
     channel = wire.Channel(wire.connect(str(shim.folder)))
     channel.connection.settimeout(SECONDS)

@@ -53,5 +53,8 @@ class Intake:
         """What is wrong with an object by its schema and by its admission."""
         return []
 
+    def advise(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> None:
+        """Say what is doubtful of an object that is valid."""
+
     def status_problems(self, kind: Kind, new: Object, old: Object) -> list[FieldError]:
         return []

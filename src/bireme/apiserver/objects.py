@@ -212,9 +212,11 @@ def carry_over(metadata: Object, old: Object) -> None:
         metadata.setdefault("deletionGracePeriodSeconds", old["deletionGracePeriodSeconds"])
 
 
-def metadata_problems(kind: Kind, metadata: Object) -> list[FieldError]:
+def metadata_problems(kind: Kind, metadata: Object, *, is_new: bool = True) -> list[FieldError]:
+    # The name of a custom kind's object is looked at closely once.
+    name_format = kind.name_format if is_new or not kind.custom else formats.path_segment
     return [
-        *_name_problems(kind, metadata),
+        *_name_problems(name_format, metadata),
         *_map_problems(metadata),
         *_reference_problems(metadata),
         *_finalizer_problems(kind, metadata.get("finalizers", [])),
@@ -224,7 +226,7 @@ def metadata_problems(kind: Kind, metadata: Object) -> list[FieldError]:
 def changed_problems(kind: Kind, new: Object, old: Object) -> list[FieldError]:
     """What is wrong with the metadata of an update, and with the change of it."""
     metadata = new["metadata"]
-    return [*metadata_problems(kind, metadata), *update_problems(metadata, old["metadata"])]
+    return [*metadata_problems(kind, metadata, is_new=False), *update_problems(metadata, old["metadata"])]
 
 
 def only_owners(metadata: Object, old: Object) -> Object:
@@ -256,14 +258,14 @@ def update_problems(metadata: Object, old: Object) -> list[FieldError]:
     return problems
 
 
-def _name_problems(kind: Kind, metadata: Object) -> Iterator[FieldError]:
+def _name_problems(name_format: formats.NameFormat, metadata: Object) -> Iterator[FieldError]:
     if prefix := metadata.get("generateName"):
-        for problem in kind.name_format(formats.name_prefix(prefix)):
+        for problem in name_format(formats.name_prefix(prefix)):
             yield invalid_value("metadata.generateName", prefix, problem)
     if "name" not in metadata:
         yield required("metadata.name", "name or generateName is required")
         return
-    for problem in kind.name_format(metadata["name"]):
+    for problem in name_format(metadata["name"]):
         yield invalid_value("metadata.name", metadata["name"], problem)
 
 

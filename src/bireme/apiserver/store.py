@@ -251,14 +251,14 @@ class Store:
     ) -> Object:
         """Server-side apply: make it so that the object has what `config` says, and own that."""
         _check_subresource(kind, subresource)
+        old = self.find(kind, name, namespace=namespace)
+        if old is None and subresource:
+            raise errors.not_found(kind, name)
         wanted = _read_config(kind, config)
         metadata = wanted.setdefault("metadata", {})
         objects.check_namespace(kind, namespace, dict(metadata))
         metadata.setdefault("name", name)
         objects.check_name(name, metadata)
-        old = self.find(kind, name, namespace=namespace)
-        if old is None and subresource:
-            raise errors.not_found(kind, name)
         self._check_applied(kind, old, metadata)
         merged = self._intake.applied(kind, old, wanted, now, terms, subresource)
         try:
@@ -407,6 +407,7 @@ class Store:
         kind.rules.prepare_create(new)
         problems = [*objects.metadata_problems(kind, metadata), *kind.rules.problems(new, None)]
         _refuse(kind, metadata, [*problems, *self._intake.problems(kind, new, None, terms)])
+        self._intake.advise(kind, new, None, terms)
         if metadata.get("resourceVersion", "0") != "0":
             raise errors.internal("resourceVersion should not be set on objects to be created")
         if (there := self._tables[kind].records.get(kind.key_of(new))) is not None:
@@ -454,6 +455,7 @@ class Store:
             new["metadata"]["generation"] = old["metadata"]["generation"] + 1
         problems = [*objects.changed_problems(kind, new, old), *kind.rules.problems(new, old)]
         _refuse(kind, new["metadata"], [*problems, *self._intake.problems(kind, new, old, terms)])
+        self._intake.advise(kind, new, old, terms)
         return self.commit(kind, old, new)
 
     def _update_status(self, kind: Kind, old: Object, new: Object) -> Object:

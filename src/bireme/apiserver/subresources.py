@@ -36,8 +36,9 @@ def evict(store: Store, name: str, eviction: object, now: datetime, *, namespace
     options = read_options(body.get("deleteOptions") or {})
     pod = store.get(POD, name, namespace=namespace)
     check_preconditions(POD, pod, options.preconditions)
-    store.commit(POD, pod, disrupted(pod, now))
-    return store.delete(POD, name, now, options.without_version(), namespace=namespace)
+    with store.attempt(dry_run=bool(options.dry_run)):
+        store.commit(POD, pod, disrupted(pod, now))
+        return store.delete(POD, name, now, options.without_version(), namespace=namespace)
 
 
 def finalize(store: Store, namespace: str) -> Object:

@@ -34,8 +34,14 @@ class BySchema(Intake):
     def read(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
     ) -> Object:
+        told = len(terms.warnings)
         pruned = self.pruned(kind, body, terms, raw, earlier)
-        read = decode(kind, pruned) if not kind.custom else _defaulted(kind, pruned)
+        try:
+            read = decode(kind, pruned) if not kind.custom else _defaulted(kind, pruned)
+        except MalformedError:
+            # What can't be read at all is refused without the warnings about it.
+            del terms.warnings[told:]
+            raise
         # An empty list means something to the types of Kubernetes' own kinds only.
         return _with_reset(read) if _resets_owners(body) and not kind.custom else read
 
@@ -101,10 +107,11 @@ class BySchema(Intake):
             if not found and kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
                 terms.warnings += crd_warnings(new)
             return found
-        found = validate(schema_of(kind), new, old) or _admission_problems(kind, new, old, terms)
-        if not found:
+        return validate(schema_of(kind), new, old) or _admission_problems(kind, new, old, terms)
+
+    def advise(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> None:
+        if kind.custom:
             terms.warnings += _finalizer_warnings(new, old)
-        return found
 
     def status_problems(self, kind: Kind, new: Object, old: Object) -> list[FieldError]:
         return validate_status(schema_of(kind), new, old) if kind.custom else []

@@ -21,6 +21,6 @@ def command(data_dir: Path | None) -> None:
     path = Folder(data_dir or default_path()).kubeconfig
     if not path.exists():
         raise click.ClickException(
-            f"no API server runs here: there is no {path}\n\nhint: start one with `bireme apiserver`"
+            f"no API server runs here: there is no {path}\n\nhint: start one with `bireme up`"
         )
     click.echo(path)

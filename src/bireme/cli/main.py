@@ -10,12 +10,23 @@ from bireme import __version__
 # One line per command, so that `bireme --help` imports none of them.
 _COMMANDS = {
     "apiserver": "Serve Kubernetes' API on this machine, without a cluster.",
+    "apply": "Create or change the objects of manifests.",
     "controller": "Run the jobs of a cluster.",
     "crds": "Print the CustomResourceDefinitions.",
+    "daemon": "Run jobs on this machine, in the foreground.",
+    "delete": "Delete jobs or other objects.",
+    "demo": "Run a small MPI job on this machine.",
+    "down": "Stop the embedded mode and all that runs in it.",
     "explain": "Describe a kind or one of its fields, offline.",
+    "get": "Print jobs or other objects.",
     "kubeconfig": "Print where the kubeconfig of the embedded API server is.",
+    "logs": "Print the output of a job's replicas, or of a pod.",
     "render": "Print the objects that a job is made of, offline.",
+    "run": "Run jobs, show their output, and wait for their end.",
+    "status": "Say whether the embedded mode runs, and what it does.",
+    "up": "Start the embedded mode in the background.",
     "validate": "Check manifests, offline, with the same rules as a cluster.",
+    "wait": "Wait until a job has ended, or has come to another state.",
 }
 
 

@@ -27,7 +27,7 @@ from bireme.control.metrics import Metrics
 from bireme.control.queue import WorkQueue
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
-from bireme.kube.errors import Conflict, KubeError, NotFound
+from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
 from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, resource_of
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import EmitEvent
@@ -93,7 +93,7 @@ class Controller:
         workers: int = WORKERS,
         metrics: Metrics | None = None,
     ) -> None:
-        self._client = client
+        self._client = client = client.guarded(may_write)
         self._settings = settings or Settings()
         self._kinds = {kind.crd_name: kind for kind in kinds}
         self._clock = clock or WallClock()
@@ -159,7 +159,7 @@ class Controller:
 
     async def run(self) -> None:
         """Work until cancelled. Caches first: no job is looked at before all of them are in step."""
-        caches = self._caches()
+        caches = self.caches()
         async with asyncio.TaskGroup() as tasks:
             for cache in caches:
                 tasks.create_task(cache.run())
@@ -176,11 +176,12 @@ class Controller:
         """The caches that are not in step yet, each with what is in its way."""
         return [
             f"{cache.resource.full_name}: {cache.last_error or 'not listed yet'}"
-            for cache in self._caches()
+            for cache in self.caches()
             if not cache.is_synced
         ]
 
-    def _caches(self) -> list[Cache[Any]]:
+    def caches(self) -> list[Cache[Any]]:
+        """Everything that is followed."""
         return [*self._jobs.values(), self._pods, *self._children.values()]
 
     def statistics(self) -> dict[str, Any]:
@@ -347,6 +348,8 @@ class Controller:
             reply = await self._client.replace(
                 resource_of(kind), job.metadata.namespace, job.metadata.name, body, subresource="status"
             )
+        except NotAllowedError as error:
+            raise NotLeadingError from error
         except (Conflict, NotFound):
             self.queue.add(key)
             return None

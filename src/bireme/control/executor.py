@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 from bireme.api.meta import ObjectMeta
 from bireme.control.expectations import Expectations, Written, metadata_of, version_number
 from bireme.kube.client import Client
-from bireme.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
+from bireme.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotAllowedError,
+    NotFound,
+)
 from bireme.kube.resources import CONFIG_MAPS, PODS, Resource, resource_for
 from bireme.planning.actions import (
     Action,
@@ -82,6 +90,8 @@ class Executor:
             raise NotLeadingError
         try:
             return await self._do(job, action)
+        except NotAllowedError as error:
+            raise NotLeadingError from error
         except ApiError as error:
             return Done(troubles=(trouble_of(action, error),))
         except KubeError as error:

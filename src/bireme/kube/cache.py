@@ -56,7 +56,7 @@ class Cache(Generic[T]):
         """What can't be decoded, by namespace and name; the cache shows an older version of it, or none."""
         self._client = client
         self._clock = client.clock
-        self._type = type
+        self.type = type
         self._namespace = namespace
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._page_size = page_size
@@ -135,7 +135,7 @@ class Cache(Generic[T]):
         listing = await self._client.list(
             self.resource,
             self._namespace,
-            type=self._type,
+            type=self.type,
             page_size=self._page_size,
             on_malformed=self._skip,
             **self._selectors,
@@ -169,7 +169,7 @@ class Cache(Generic[T]):
             self.resource,
             self._namespace,
             resource_version=self._version,
-            type=self._type,
+            type=self.type,
             on_malformed=self._skip,
             **self._selectors,
         )

@@ -1,11 +1,12 @@
 """One call of the API: made again where that is safe, counted, and its failure raised."""
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from bireme.kube.clock import Clock
-from bireme.kube.errors import ApiError, KubeError, error_from
+from bireme.kube.errors import ApiError, KubeError, NotAllowedError, error_from
 from bireme.kube.resources import Resource
 from bireme.kube.retry import CALLS, MOST_TRIES, asked_patience
 from bireme.kube.transport import Transport
@@ -32,12 +33,21 @@ class Caller:
         self._transport = transport
         self._clock = clock
         self._random = random
+        self._may_write: Callable[[], bool] = lambda: True
         self._counts: Counter[tuple[str, str, str]] = Counter()
+
+    def guarded(self, may_write: Callable[[], bool]) -> "Caller":
+        """One that asks before each try of a call that writes; both count together."""
+        other = copy.copy(self)
+        other._may_write = may_write
+        return other
 
     async def call(self, request: Request) -> bytes:
         """The body of a good answer. Raises KubeError after the last try."""
         failures = 0
         while True:
+            if request.method != "GET" and not self._may_write():
+                raise NotAllowedError(f"{request.verb} {request.path}: no longer allowed to write")
             try:
                 return await self._once(request)
             except KubeError as error:

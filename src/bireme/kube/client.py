@@ -1,6 +1,7 @@
 """Typed calls of the Kubernetes API."""
 
 import contextlib
+import copy
 import random as random_module
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, overload
@@ -60,6 +61,15 @@ class Client:
         self._transport = transport
         self._field_manager = field_manager
         self._caller = Caller(transport, clock, random)
+
+    def guarded(self, may_write: Callable[[], bool]) -> "Client":
+        """The same client, which asks before each try of a write, and raises NotAllowedError if it may not.
+
+        A call may be tried again half a minute later, when a lease that was held is another's.
+        """
+        other = copy.copy(self)
+        other._caller = self._caller.guarded(may_write)
+        return other
 
     async def close(self) -> None:
         await self._transport.close()
@@ -228,6 +238,7 @@ class Client:
         kind: PatchKind = "merge",
         subresource: str | None = None,
         force: bool = False,
+        dry_run: bool = False,
     ) -> Object: ...
     @overload
     async def patch(
@@ -241,6 +252,7 @@ class Client:
         kind: PatchKind = "merge",
         subresource: str | None = None,
         force: bool = False,
+        dry_run: bool = False,
     ) -> T: ...
     async def patch(
         self,
@@ -252,10 +264,12 @@ class Client:
         kind: PatchKind = "merge",
         subresource: str | None = None,
         force: bool = False,
+        dry_run: bool = False,
         type: Any = dict,  # noqa: A002
     ) -> Any:
         """Change the object and return it. `force` takes fields from other managers, for apply only."""
         params = {"fieldManager": self._field_manager} | ({"force": "true"} if force else {})
+        params |= {"dryRun": "All"} if dry_run else {}
         request = Request(
             "apply" if kind == "apply" else "patch",
             resource,

@@ -14,6 +14,7 @@ KubeError
   TransportError        no answer: refused, reset, timed out, not trusted
   DecodeError           an answer that can't be read
   CredentialError       no credential: an exec plugin failed, or a token has expired
+  NotAllowedError       not even sent: whoever guards the client no longer allows writes
   ConfigError           a kubeconfig that can't be used, or none
 """
 
@@ -124,6 +125,10 @@ class CredentialError(KubeError):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class NotAllowedError(KubeError):
+    pass
 
 
 class ConfigError(KubeError):

@@ -96,9 +96,13 @@ class HttpTransport:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = 30,
+        accept: str = "",
     ) -> Response:
+        """As all transports do; `accept` asks for another form of the answer, such as a Table."""
         timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         headers = {"Content-Type": content_type} if body is not None else {}
+        if accept:
+            headers["Accept"] = accept
         # Time runs from when it is our turn: a call that waited for a connection was not even sent.
         async with self._turns:
             with _translated(f"{method} {path}"):

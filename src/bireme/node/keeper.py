@@ -184,7 +184,7 @@ class Keeper:
         await asyncio.to_thread(self._clear)
 
     def _clear(self) -> None:
-        shims.clear(self.uid, self._state)
+        shims.clear(self.uid, self._state or shims.read_state(self.folder))
         for container in (self._state or {}).get("containers") or {}:
             self._driver.limits.remove(limits_name(self._pod, container))
         self._node_folder.unlink(self.namespace, self.name, self.folder)

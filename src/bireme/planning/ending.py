@@ -1,6 +1,7 @@
 """How a job ends, and what happens after it has."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from bireme.planning.conditions import Say
 from bireme.planning.crew import Advance
 from bireme.planning.gang import delete_pod_group
 from bireme.planning.observed import Plan
-from bireme.planning.replicas import FINISHED, Replica, is_final, seen, stop, stop_the_rest
+from bireme.planning.replicas import FINISHED, Replica, has_run, is_final, seen, stop, stop_the_rest
 from bireme.planning.rules import Verdict
 from bireme.planning.status import aggregate, build_tasks
 from bireme.planning.view import View
@@ -23,10 +24,20 @@ from bireme.planning.words import some
 
 INVALID_SPEC: Final = "InvalidSpec"
 MAX_MESSAGE: Final = 1024
+INITIALIZED: Final = Say(True, "ChildrenCreated", "all children have been created")
 
 
-def end(view: View, replicas: Sequence[Replica], advance: Advance, verdict: Verdict) -> Plan:
-    """Record the end, then clean up as it says."""
+def end(
+    view: View,
+    replicas: Sequence[Replica],
+    advance: Advance,
+    verdict: Verdict,
+    resumed: Mapping[str, Say] = MappingProxyType({}),
+) -> Plan:
+    """Record the end, then clean up as it says.
+
+    `resumed` is what a job says that goes on after its pause: it can end before anybody has said it.
+    """
     succeeded = verdict.end == "Succeeded"
     first = None
     if not succeeded:
@@ -34,11 +45,15 @@ def end(view: View, replicas: Sequence[Replica], advance: Advance, verdict: Verd
         first = view.crew.cause(replicas, verdict, view.now, keep_message=keep)
     message = verdict.message if first is None else f"{verdict.message}; first failure: {tell(first)}"
     says = {
+        **resumed,
         c.RUNNING: Say(False, verdict.end),
         c.REPLICA_FAILURE: replica_failure(advance.records.values()),
         c.COMPLETED: Say(succeeded, verdict.reason, message),
         c.FAILED: Say(not succeeded, verdict.reason, message),
     }
+    # A job can end before anybody had the time to say so; pods come after all other children.
+    if all(replica.pod is not None or has_run(replica.record) for replica in replicas):
+        says[c.INITIALIZED] = INITIALIZED
     status = view.next_status(advance.records, verdict.end, says)
     status = msgspec.structs.replace(status, completion_time=view.now, first_failure=first)
     return _then_clean_up(view, status, EmitEvent("Normal" if succeeded else "Warning", verdict.end, message))

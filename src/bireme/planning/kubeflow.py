@@ -46,6 +46,7 @@ NAME_CONFLICT: Final = "NameConflict"
 _CLEAN: Final[dict[str, Policy]] = {"None": "none", "Running": "unfinished", "All": "all"}
 _PERMANENT_EXIT_CODES: Final = range(1, 128)
 _CONFLICT_RETRY: Final = timedelta(seconds=30)
+_JOB_CREATED: Final = (True, "JobCreated", "the job has been created")
 
 Records = dict[tuple[str, int], ReplicaStatus]
 
@@ -231,8 +232,7 @@ class _Pass:
         missing = [r for r in replicas if r.pod is None]
         create = pod_creator(self.job, self.observed)
         pods: list[CreatePod] = [create(replica) for replica in missing]
-        says: dict[str, tuple[bool, str, str]] = {}
-        says[CREATED] = (True, "JobCreated", "the job has been created")
+        says: dict[str, tuple[bool, str, str]] = {CREATED: _JOB_CREATED}
         events: list[Action] = []
         for reason, message in self.observed.troubles:
             says[CREATED] = (True, reason, message)
@@ -262,6 +262,9 @@ class _Pass:
             RUNNING: (False, verdict.end, ""),
             RESTARTING: (False, verdict.end, ""),
         }
+        # It can end before anybody had the time to say so, or while a trouble long past is still told of.
+        if replicas and all(replica.pod is not None or has_run(replica.record) for replica in replicas):
+            says = {CREATED: _JOB_CREATED, **says}
         status = self._status(records or {}, says)
         status = msgspec.structs.replace(status, completion_time=self.now, first_failure=first)
         event = EmitEvent("Normal" if succeeded else "Warning", verdict.end, message)

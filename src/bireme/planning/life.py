@@ -19,7 +19,7 @@ from bireme.planning.children import missing_children, stale_children
 from bireme.planning.conditions import Say
 from bireme.planning.conflict import find_conflicts, report_conflicts
 from bireme.planning.crew import Advance, Crew
-from bireme.planning.ending import after_the_end, end, refuse, replica_failure
+from bireme.planning.ending import INITIALIZED, after_the_end, end, refuse, replica_failure
 from bireme.planning.gang import create_pod_group
 from bireme.planning.observed import BatchJob, Observed, Plan
 from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
@@ -59,7 +59,7 @@ def _live(view: View) -> Plan:
     replicas = view.replicas(records)
     advance = view.crew.advance(view.observed, replicas, _mode(view, says), view.now)
     if advance.verdict is not None:
-        return end(view, replicas, advance, advance.verdict)
+        return end(view, replicas, advance, advance.verdict, says)
     wanted = view.crew.children(view.observed)
     missing = [
         *create_pod_group(view.job, len(replicas), view.observed.children),
@@ -121,7 +121,7 @@ def _says(
         c.REPLICA_FAILURE: replica_failure(records),
     }
     if complete:
-        says[c.INITIALIZED] = Say(True, "ChildrenCreated", "all children have been created")
+        says[c.INITIALIZED] = INITIALIZED
     elif troubles:
         reason, message = troubles[0]
         says[c.INITIALIZED] = Say(False, reason, message)

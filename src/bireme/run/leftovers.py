@@ -8,6 +8,9 @@ from pathlib import Path
 
 from bireme.run.presence import wait_gone
 
+_MOST_ROUNDS = 10
+"""What is killed may have had children meanwhile."""
+
 
 def find(folder: Path) -> list[int]:
     """The processes of a data folder's pods and their shims; the daemon itself is none of them."""
@@ -22,8 +25,8 @@ def end(folder: Path, seconds: float) -> int:
     for pid in find(folder):
         wait_gone(pid, max(0.0, deadline - time.monotonic()))
     killed = 0
-    while left := find(folder):
-        for pid in left:
+    for _ in range(_MOST_ROUNDS):
+        for pid in find(folder):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1

@@ -123,7 +123,7 @@ def test_others_are_let_in_only_with_a_certificate_and_a_token(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_server_for_others_is_known_by_its_address(tmp_path: Path, server: ServerProcess) -> None:
+def test_a_server_for_others_takes_any_name_and_no_page(tmp_path: Path, server: ServerProcess) -> None:
     """With a certificate and a token of one's own it listens elsewhere, too."""
     (tmp_path / "token").write_text("t" * 32)
     own = {"--tls-cert": server.data / "tls.crt", "--tls-key": server.data / "tls.key"}
@@ -133,9 +133,10 @@ def test_a_server_for_others_is_known_by_its_address(tmp_path: Path, server: Ser
     try:
         assert other.address.token == "t" * 32
         address = other.address._replace(host="127.0.0.1", authority=server.data / "ca.crt")
-        named = {"Host": f"0.0.0.0:{address.port}"}
-        assert asyncio.run(_ask(address, "GET", "/api/v1/namespaces", named)).code == 200
-        assert asyncio.run(_ask(address, "GET", "/api/v1/namespaces", {})).code == 403
+        for host in ("0.0.0.0:1", "gpu-box.example:6443"):
+            assert asyncio.run(_ask(address, "GET", "/api/v1/namespaces", {"Host": host})).code == 200
+        page = {"Origin": f"https://127.0.0.1:{address.port}"}
+        assert asyncio.run(_ask(address, "GET", "/api/v1/namespaces", page)).code == 403
     finally:
         other.stop()
 

@@ -53,9 +53,18 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def stage(plane: ControlPlane, embedded: EmbeddedServer) -> Iterator[Stage]:
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """One of its own: what is made here would show in the tests of others."""
+    server = EmbeddedServer(parent=tmp_path_factory.getbasetemp())
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def stage(plane: ControlPlane, own_server: EmbeddedServer) -> Iterator[Stage]:
     """Both servers, with the same CRDs, and with what generated pods refer to."""
-    real, ours = real_server(plane), our_server(embedded)
+    real, ours = real_server(plane), our_server(own_server)
     for crd in ours.send(Call("GET", CRDS)).body["items"]:
         metadata = {
             key: crd["metadata"][key] for key in ("name", "labels", "annotations") if key in crd["metadata"]

@@ -105,6 +105,19 @@ def test_warnings_come_with_a_refusal_too(store: Store) -> None:
     assert (reply.code, reply.warnings) == (422, ('unknown field "unknown"',))
 
 
+def test_what_can_not_be_decoded_is_refused_without_warnings(store: Store) -> None:
+    reply = ask(store, "POST", MAPS, {"metadata": {"name": "a"}, "data": [], "unknown": 1})
+    assert (reply.code, reply.warnings) == (400, ())
+
+
+def test_an_eviction_can_be_a_dry_run(store: Store) -> None:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    pod = store.create(POD, {"metadata": {"name": "p"}, "spec": spec}, NOW, namespace="default")
+    eviction = {"metadata": {"name": "p"}, "deleteOptions": {"dryRun": ["All"]}}
+    subresources.evict(store, "p", eviction, NOW, namespace="default")
+    assert store.get(POD, "p", namespace="default") == pod
+
+
 def test_all_problems_of_an_object_are_told_together(store: Store) -> None:
     body = {"metadata": {"name": "a", "labels": {"bad key": ""}}, "data": {"bad key": ""}}
     causes = ask(store, "POST", MAPS, body).obj["details"]["causes"]
@@ -222,6 +235,13 @@ def test_a_status_write_with_a_mistyped_spec_loses_all_owners(store: Store) -> N
     assert len(tracked["metadata"]["managedFields"]) == 2
     mistyped = tracked | {"spec": {"size": "x"}, "status": {"phase": "Off"}}
     assert "managedFields" not in ask(store, "PUT", f"{WIDGETS}/w/status", mistyped).obj["metadata"]
+
+
+def test_the_name_of_a_custom_object_is_looked_at_closely_once(store: Store) -> None:
+    bad = {"metadata": {"generateName": "Bad_"}}
+    assert ask(store, "POST", WIDGETS, WIDGET | bad).code == 422
+    ask(store, "POST", WIDGETS, WIDGET)
+    assert ask(store, "PATCH", f"{WIDGETS}/w", bad, MERGE_PATCH).code == 200
 
 
 def test_a_generated_namespace_is_labelled_with_its_name(store: Store) -> None:

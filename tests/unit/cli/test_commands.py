@@ -22,7 +22,9 @@ def test_version() -> None:
 
 def test_help_lists_every_command() -> None:
     listed = invoke("--help").stdout
-    assert all(f"  {name} " in listed for name in ("crds", "explain", "validate"))
+    assert all(
+        f"  {name} " in listed for name in ("crds", "explain", "run", "up", "down", "logs", "validate")
+    )
 
 
 def test_an_unknown_command_is_suggested() -> None:
@@ -70,10 +72,13 @@ def test_explain_suggests_what_was_meant() -> None:
 
 
 def test_a_command_imports_only_what_it_uses() -> None:
-    """`--version` needs neither msgspec nor YAML; explain needs no YAML."""
+    """`--version` needs neither msgspec nor YAML; a manifest is looked at before there is a server."""
     for arguments, unwanted in (
         (["--version"], ["msgspec", "yaml", "bireme.api"]),
         (["explain", "queue"], ["yaml"]),
+        (["run", "--help"], ["aiohttp", "msgspec", "yaml"]),
+        (["run", "-f", "missing.yaml"], ["aiohttp", "bireme.apiserver"]),
+        (["up", "--help"], ["aiohttp", "msgspec", "yaml"]),
     ):
         code = (
             "import sys; from bireme.cli.main import cli\n"

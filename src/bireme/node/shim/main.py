@@ -30,6 +30,7 @@ class Shim:
         self._outputs: dict[str, Output] = {}
         self._commands: dict[str, children.Command] = {}
         self._execs: dict[int, wire.Channel] = {}
+        self._parked: list[tuple[wire.Channel, dict[str, Any], list[int]]] = []
         self._changed = True
         self._ends = False
         self._listening = wire.listen(folder)
@@ -118,6 +119,7 @@ class Shim:
         for pid, owner in list(self._execs.items()):
             if owner is channel:
                 self._kill_tree(pid)
+        self._unpark(channel)
         try:
             self._selector.unregister(channel.connection)
         except (KeyError, ValueError):
@@ -154,6 +156,7 @@ class Shim:
             record["error"] = child.error
         self._outputs[name] = output
         self._changed = True
+        self._resume()
 
     def _signal(self, name: str, signum: int) -> None:
         record = self._records.containers.get(name)
@@ -176,15 +179,39 @@ class Shim:
     # ---- commands beside the containers
 
     def _exec(self, channel: wire.Channel, order: dict[str, Any]) -> None:
-        descriptors = channel.take_descriptors()
+        self._exec_beside(channel, order, channel.take_descriptors())
+
+    def _unpark(self, channel: wire.Channel) -> bool:
+        """Forget the commands of a connection that have not begun; whether there were any."""
+        forgotten = [each for each in self._parked if each[0] is channel]
+        for parked in forgotten:
+            self._parked.remove(parked)
+            for descriptor in parked[2]:
+                os.close(descriptor)
+        return bool(forgotten)
+
+    def _resume(self) -> None:
+        """Run what has waited for a container to start."""
+        parked, self._parked = self._parked, []
+        for channel, order, descriptors in parked:
+            try:
+                self._exec_beside(channel, order, descriptors)
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                self._send(channel, {"error": f"{type(error).__name__}: {error}"})
+
+    def _exec_beside(self, channel: wire.Channel, order: dict[str, Any], descriptors: list[int]) -> None:
+        like = self._commands.get(order.get("like") or next(iter(self._commands), ""))
+        if like is None:
+            # It shares a container's environment and mounts, and so waits for that container: without HOME,
+            # for one, Open MPI's daemon crashes.
+            self._parked.append((channel, order, descriptors))
+            return
         try:
             stdin, stdout, stderr = descriptors
-            like = self._commands.get(order.get("like") or next(iter(self._commands), ""))
-            env = order.get("env", {}) if like is None else like.env | order.get("env", {})
-            directory = order.get("directory") or ("/" if like is None else like.directory)
-            command = children.Command(order["argv"], env, directory)
-            if like is not None:
-                command = command._replace(mounts=like.mounts, scratch=like.scratch, cgroups=like.cgroups)
+            directory = order.get("directory") or like.directory
+            command = like._replace(
+                argv=order["argv"], env=like.env | order.get("env", {}), directory=directory
+            )
             child = children.start(command, stdin, stdout, stderr)
         finally:
             for descriptor in descriptors:
@@ -198,6 +225,8 @@ class Shim:
         for pid, owner in self._execs.items():
             if owner is channel:
                 os.kill(pid, signum)
+        if self._unpark(channel):
+            self._send(channel, {"exited": 128 + signum, "signal": signum})
 
     # ---- ends
 

@@ -9,7 +9,7 @@ Orders, all with a field `do`:
     kill     container                       kill it and all that came from it
     exec     argv, env?, directory?, like?   run a command beside a container, the first unless `like` says,
                                              in its environment and directory unless others are given, with
-                                             the three descriptors that come along
+                                             the three descriptors that come along; waits for its start
     signal-exec  signal                      signal the command of this connection
     end                                      kill all that is left, and go
 
@@ -49,9 +49,11 @@ def listen(folder: str, name: str = "shim.sock") -> socket.socket:
         path = f"/proc/self/fd/{descriptor}/{name}"
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108
-        made.bind(path)
+            os.unlink(f"{path}.new")  # noqa: PTH108
+        made.bind(f"{path}.new")
         made.listen(64)
+        # Whoever sees it connects at once, and would take a refusal for a shim that is dead.
+        os.rename(f"{path}.new", path)  # noqa: PTH104
         return made
     finally:
         os.close(descriptor)

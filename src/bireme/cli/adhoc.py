@@ -1,0 +1,51 @@
+"""Jobs that are made of a command alone."""
+
+import re
+from pathlib import PurePath
+from typing import Any
+
+Object = dict[str, Any]
+
+_INTERPRETERS = re.compile(r"python[0-9.]*|sh|bash|zsh|env|mpirun|mpiexec|nice|time|perl|ruby|node|julia")
+_LONGEST_NAME = 30
+_BATCH = "batch.tensorstack.dev/v1beta1"
+LOCAL_IMAGE = "local"
+"""An image that nobody looks at: without a cluster the programs of this machine are used."""
+
+
+def build_mpi_job(
+    name: str, workers: int, slots: int, command: list[str], image: str = LOCAL_IMAGE
+) -> Object:
+    """An MPIJob that runs a command in workers × slots ranks."""
+    worker: Object = {
+        "replicas": workers,
+        "extraMPIArgs": ["-N", str(slots)],
+        "cmd": command,
+        "template": _template("mpi-worker", image),
+    }
+    spec: Object = {"worker": worker, "runPolicy": {"cleanUpWorkers": "all"}}
+    return {"apiVersion": _BATCH, "kind": "MPIJob", "metadata": {"name": name}, "spec": spec}
+
+
+def build_generic_job(name: str, replicas: int, command: list[str], image: str = LOCAL_IMAGE) -> Object:
+    """A GenericJob that runs a command so many times at once; `$(rank)` in it tells them apart."""
+    # Kubernetes reads `$$` as one dollar; a command line means what it says.
+    words = [word.replace("$$", "$$$$") for word in command]
+    template = _template("worker", image, command=words)
+    spec: Object = {"replicaSpecs": [{"type": "worker", "replicas": replicas, "template": template}]}
+    return {"apiVersion": _BATCH, "kind": "GenericJob", "metadata": {"name": name}, "spec": spec}
+
+
+def job_name(command: list[str], suffix: str) -> str:
+    """A name that tells what runs: that of the program, or of the script that an interpreter runs."""
+    words = [word for word in command if re.fullmatch(r"[\w./+][\w./+-]*", word)]
+    scripts = [word for word in words if not _INTERPRETERS.fullmatch(PurePath(word).name)]
+    word = PurePath((scripts or words or ["job"])[0]).stem
+    plain = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+    if not plain or not plain[0].isalpha():
+        plain = f"job-{plain}".strip("-")
+    return f"{plain}-{suffix}"
+
+
+def _template(container: str, image: str, **more: Any) -> Object:
+    return {"spec": {"containers": [{"name": container, "image": image, **more}]}}

@@ -1,0 +1,63 @@
+"""`bireme demo`: a small MPI job, from nothing to its result."""
+
+import shutil
+import sys
+import tempfile
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from bireme.run.presence import Daemon
+
+
+@click.command()
+@click.option("--show", is_flag=True, help="Print the manifest instead of running it.")
+def command(*, show: bool) -> None:
+    """Run an MPI job with four ranks on two workers, and show what they compute together.
+
+    Everything happens on this machine, in a folder that is removed afterwards; no cluster is needed.
+    """
+    manifest = files("bireme.cli").joinpath("demo.yaml").read_bytes()
+    if show:
+        click.echo(manifest.decode(), nl=False)
+        return
+    from bireme.cli.failures import Failure
+
+    if find_spec("mpi4py") is None or _mpirun() is None:
+        raise Failure("the demo needs mpirun and mpi4py", "pip install 'bireme[mpi]'")
+    raise SystemExit(_in_temporary_folder(manifest))
+
+
+def _mpirun() -> str | None:
+    return shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
+
+
+def _in_temporary_folder(manifest: bytes) -> int:
+    from bireme.cli.down import end, stop_all
+    from bireme.cli.manifests import load_sources
+    from bireme.cli.sources import Source
+    from bireme.cli.targets import run, started
+
+    objects = load_sources([Source("demo.yaml", manifest, None)])
+    with tempfile.TemporaryDirectory(prefix="bireme-demo-") as folder:
+        daemon = started(Path(folder), quiet=True)
+        try:
+            return run(_run(daemon, objects))
+        finally:
+            run(stop_all(daemon, 0))
+            end(daemon, Path(folder))
+
+
+async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
+    from bireme.cli.run import send
+    from bireme.cli.sending import caller_annotations
+    from bireme.cli.targets import connected, embedded
+    from bireme.cli.watching import watch_jobs
+
+    async with connected(embedded(daemon), quiet=True) as connection:
+        jobs = await send(connection, objects, None, caller_annotations(ours_first=True))
+        return await watch_jobs(connection, jobs)

@@ -1,0 +1,102 @@
+"""`bireme down`: stop the embedded mode and all that runs in it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bireme.cli.failures import Failure, say
+from bireme.cli.places import data_dir_option, data_folder
+from bireme.cli.targets import Connection, connected, embedded, found, run, started
+from bireme.run import leftovers
+
+if TYPE_CHECKING:
+    from bireme.run.presence import Daemon
+
+_END_SECONDS = 15.0
+_HARD_SECONDS = 10.0
+_LEFT_SECONDS = 2.0
+
+
+@click.command()
+@data_dir_option
+@click.option(
+    "--grace-seconds",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="How long pods have to end by themselves.",
+)
+def command(data_dir: Path | None, grace_seconds: int) -> None:
+    """Stop all pods, then the daemon. Jobs that have not ended are deleted; others are kept.
+
+    Pods have some time to end by themselves, then they are killed. Nothing of them is left running.
+    """
+    folder = data_folder(data_dir)
+    daemon = found(folder)
+    if daemon is None and leftovers.find(folder):
+        say("the daemon is gone, but pods of it are left: starting it once more to stop them")
+        daemon = started(folder)
+    if daemon is None:
+        say(f"not running ({folder})")
+        return
+    for line in run(stop_all(daemon, grace_seconds)):
+        click.echo(line)
+    end(daemon, folder)
+    click.echo(f"stopped the daemon (process {daemon.pid})")
+
+
+async def stop_all(daemon: "Daemon", grace_seconds: int) -> list[str]:
+    """Stop all that runs; return what that was, a line each."""
+    from bireme.run.chores import stop_pods, wait_stopped
+
+    async with connected(embedded(daemon), quiet=True) as connection:
+        client = connection.client
+        told = [f"stopped {name}" for name in await _delete_jobs(connection)]
+        pods = await stop_pods(client, grace_seconds)
+        try:
+            async with asyncio.timeout(grace_seconds + _HARD_SECONDS):
+                await wait_stopped(client)
+        except TimeoutError:
+            await stop_pods(client, 0)
+        told += [f"stopped pod {name}" for name in sorted(_names(pods))]
+    return told
+
+
+async def _delete_jobs(connection: Connection) -> list[str]:
+    """Delete the jobs that have not ended, so that nothing brings their pods back; return their names."""
+    from bireme.run.chores import list_jobs
+    from bireme.run.jobs import is_finished
+
+    names = []
+    for resource, job in await list_jobs(connection.client):
+        metadata = job["metadata"]
+        if not is_finished(job):
+            await connection.client.delete(resource, metadata["namespace"], metadata["name"])
+            names.append(f"{resource.kind} {metadata['namespace']}/{metadata['name']}")
+    return names
+
+
+def _names(pods: list[dict[str, dict[str, str]]]) -> Iterator[str]:
+    for pod in pods:
+        yield f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def end(daemon: "Daemon", folder: Path) -> None:
+    """End the daemon itself, and wait until it and whatever it left are gone."""
+    from bireme.run.presence import wait_gone
+
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(daemon.pid, signum)
+        except ProcessLookupError:
+            break
+        if wait_gone(daemon.pid, _END_SECONDS):
+            break
+    else:
+        raise Failure(f"process {daemon.pid} does not end")
+    leftovers.end(folder, _LEFT_SECONDS)

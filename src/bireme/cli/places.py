@@ -1,0 +1,62 @@
+"""Where a command does its work: options, and what was said with them."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+T = TypeVar("T")
+_HELP = "Where the daemon keeps everything. Default: $XDG_STATE_HOME/bireme, or ~/.local/state/bireme."
+
+
+class Asked(NamedTuple):
+    """What the user said about where."""
+
+    data_dir: Path | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        return data_folder(self.data_dir)
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.kubeconfig is not None or self.context is not None
+
+
+def data_dir_option(function: Callable[..., T]) -> Callable[..., T]:
+    option = click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help=_HELP)
+    return option(function)
+
+
+def data_folder(data_dir: Path | None) -> Path:
+    from bireme.apiserver.serving.folder import default_path
+
+    return (data_dir or default_path()).absolute()
+
+
+def target_options(function: Callable[..., T]) -> Callable[..., T]:
+    """Give a command the options that choose a target; it gets them as `asked`."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        data_dir: Path | None,
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None,
+        **kwargs: Any,
+    ) -> T:
+        return function(*args, asked=Asked(data_dir, kubeconfig, context, namespace), **kwargs)
+
+    for option in (
+        click.option("--context", help="A context of the kubeconfig: use that cluster."),
+        click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Use the cluster of this file."),
+        click.option("-n", "--namespace", help="Default: that of the kubeconfig's context, or `default`."),
+    ):
+        command = option(command)
+    return data_dir_option(command)

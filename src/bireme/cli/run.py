@@ -1,0 +1,164 @@
+"""`bireme run`: run jobs to their end, here or on a cluster."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from bireme.cli.places import Asked, target_options
+
+if TYPE_CHECKING:
+    from bireme.cli.lookup import Found
+    from bireme.cli.targets import Connection, Target
+
+Object = dict[str, Any]
+
+_HINT = "bireme run -f job.yaml, or bireme run --mpi 4 -- ./program"
+
+
+class Program(NamedTuple):
+    """A command that a job is to be made of, and how often it runs."""
+
+    words: tuple[str, ...]
+    mpi: int | None
+    slots: int | None
+    replicas: int | None
+    image: str | None
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, help="Manifests; `-` is stdin."
+)
+@click.option("--mpi", type=click.IntRange(1), metavar="N", help="Run COMMAND as an MPIJob with N workers.")
+@click.option(
+    "--slots", type=click.IntRange(1), metavar="S", help="Ranks per worker, with --mpi. Default: 1."
+)
+@click.option("--replicas", type=click.IntRange(1), metavar="N", help="Run COMMAND N times, as a GenericJob.")
+@click.option("--image", help="Image of COMMAND's containers; only a cluster needs one.")
+@click.option("--name", help="Name of the job instead of that of the manifest.")
+@click.option("-d", "--detach", is_flag=True, help="Do not wait: print the job's name and return.")
+@target_options
+def command(
+    words: tuple[str, ...],
+    files: tuple[str, ...],
+    mpi: int | None,
+    slots: int | None,
+    replicas: int | None,
+    image: str | None,
+    name: str | None,
+    asked: Asked,
+    *,
+    detach: bool,
+) -> None:
+    """Run jobs, show what their replicas print, and wait for their end.
+
+    \b
+    bireme run -f job.yaml
+    bireme run --mpi 4 --slots 2 -- python3 train.py
+    bireme run --replicas 3 -- sh -c 'echo replica $(rank)'
+
+    Jobs run on this machine, in a daemon that is started if there is none; with --context or --kubeconfig
+    on that cluster. Exit status: 0 on success, else that of the replica that failed first (1 if it has
+    none); 130 when stopped by Ctrl-C.
+    """
+    program = Program(words, mpi, slots, replicas, image)
+    objects = _renamed(_objects(files, program, needs_image=asked.is_cluster), name)
+    # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
+    from bireme.cli.targets import choose_to_run, run
+
+    target = choose_to_run(asked)
+    raise SystemExit(run(_run(target, asked.namespace, objects, detach=detach)))
+
+
+def _objects(files: tuple[str, ...], program: Program, *, needs_image: bool) -> list[Object]:
+    """What to send: what manifests hold, or a job that is made of a command."""
+    if files:
+        if any(program):
+            raise click.UsageError(
+                "a manifest says itself what to run\n\nhint: give -f or a command, not both"
+            )
+        from bireme.cli.manifests import load
+
+        return load(files)
+    if not program.words:
+        raise click.UsageError(f"nothing to run\n\nhint: {_HINT}")
+    if (program.mpi is None) == (program.replicas is None):
+        raise click.UsageError(f"give one of --mpi and --replicas with a command\n\nhint: {_HINT}")
+    if program.slots and program.mpi is None:
+        raise click.UsageError("--slots goes with --mpi")
+    if needs_image and program.image is None:
+        raise click.UsageError("a cluster needs an image\n\nhint: --image registry.example/program:1")
+    return [_checked(_job_of(program))]
+
+
+def _job_of(program: Program) -> Object:
+    import secrets
+
+    from bireme.cli.adhoc import LOCAL_IMAGE, build_generic_job, build_mpi_job, job_name
+
+    words, image = list(program.words), program.image or LOCAL_IMAGE
+    name = job_name(words, secrets.token_hex(3))
+    if program.mpi is not None:
+        return build_mpi_job(name, program.mpi, program.slots or 1, words, image)
+    return build_generic_job(name, program.replicas or 1, words, image)
+
+
+def _checked(job: Object) -> Object:
+    from bireme.admission import default, validate
+    from bireme.api.paths import format_path
+    from bireme.cli.failures import Failure
+
+    for problem in validate(default(job)):
+        if problem.severity == "error":
+            raise Failure(f"{format_path(problem.path)}: {problem.message}", problem.hint or "")
+    return job
+
+
+def _renamed(objects: list[Object], name: str | None) -> list[Object]:
+    if name is None:
+        return objects
+    from bireme.cli.manifests import is_job, with_metadata
+
+    jobs = [obj for obj in objects if is_job(obj)]
+    if len(jobs) != 1:
+        raise click.UsageError(f"--name names one job, and there are {len(jobs)}")
+    return [_checked(with_metadata(obj, name=name)) if is_job(obj) else obj for obj in objects]
+
+
+async def _run(target: "Target", namespace: str | None, objects: list[Object], *, detach: bool) -> int:
+    from bireme.cli.targets import connected
+    from bireme.cli.watching import watch_jobs
+
+    async with connected(target, namespace) as connection:
+        jobs = await send(connection, objects, namespace)
+        if detach or not jobs:
+            for job in jobs:
+                click.echo(job.title)
+            return 0
+        return await watch_jobs(connection, jobs)
+
+
+async def send(
+    connection: "Connection",
+    objects: list[Object],
+    namespace: str | None,
+    annotations: dict[str, str] | None = None,
+) -> "list[Found]":
+    """Send everything in its order; return the jobs, which are new."""
+    from bireme.cli.failures import say
+    from bireme.cli.lookup import Found
+    from bireme.cli.manifests import is_job
+    from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate, start_job
+
+    jobs = []
+    said = annotations or caller_annotations()
+    for obj in objects:
+        resource, place = await locate(connection, obj, namespace)
+        if not is_job(obj):
+            await apply(connection, resource, place, obj)
+            say(f"applied {describe(obj)}")
+            continue
+        job = for_target(connection, obj, said)
+        jobs.append(Found(resource, await start_job(connection, resource, place or "default", job)))
+    return jobs

@@ -1,0 +1,120 @@
+"""What is written while jobs run: replicas' lines with their names, and one line of status under them."""
+
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from typing import BinaryIO, TextIO
+
+_COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
+_MOST_UNENDED = 1 << 16
+_COLUMNS = 80
+
+
+class Lines:
+    """Cuts a stream of chunks into lines, ends included."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are whole now; one that grows without an end is cut."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > _MOST_UNENDED:
+            lines.append(self._rest)
+            self._rest = b""
+        return lines
+
+    def end(self) -> list[bytes]:
+        """What is left at the end of the stream."""
+        rest, self._rest = self._rest, b""
+        return [rest] if rest else []
+
+
+class Screen:
+    """Standard output for what jobs print, standard error for talk.
+
+    The status line stands below everything on a terminal; elsewhere there is none.
+    """
+
+    def __init__(
+        self,
+        output: BinaryIO | None = None,
+        talk: TextIO | None = None,
+        *,
+        coloured: bool | None = None,
+        live: bool | None = None,
+    ) -> None:
+        self._output = output or sys.stdout.buffer
+        self._talk = talk or sys.stderr
+        self._coloured = _wants_colour(self._output) if coloured is None else coloured
+        self._live = _is_terminal(self._talk) if live is None else live
+        self._width = 0
+        self._status = ""
+
+    def add_name(self, name: str) -> None:
+        """Make room for a replica's name in the column of names."""
+        self._width = max(self._width, len(name))
+
+    def write(self, name: str, lines: Sequence[bytes]) -> None:
+        """A replica's lines, each with its name; without a name as they are."""
+        if not lines:
+            return
+        prefix = self.prefix(name) if name else b""
+        self._clear()
+        self._output.write(b"".join(prefix + line + b"\n" for line in lines))
+        self._output.flush()
+        self._draw()
+
+    def prefix(self, name: str) -> bytes:
+        text = f"{name:<{self._width}} | "
+        return (f"\x1b[{colour_of(name)}m{text}\x1b[0m" if self._coloured else text).encode()
+
+    def say(self, text: str) -> None:
+        """A line of talk."""
+        self._clear()
+        self._talk.write(f"{text}\n")
+        self._talk.flush()
+        self._draw()
+
+    def show_status(self, text: str) -> None:
+        """Replace the status line; an empty one goes."""
+        if not self._live or text == self._status:
+            return
+        self._clear()
+        self._status = text
+        self._draw()
+
+    def _clear(self) -> None:
+        if self._status:
+            self._talk.write("\r\x1b[K")
+            self._talk.flush()
+
+    def _draw(self) -> None:
+        if self._status:
+            columns = _columns(self._talk)
+            self._talk.write(f"\x1b[2m{self._status[: columns - 1]}\x1b[0m")
+            self._talk.flush()
+
+
+def colour_of(name: str) -> int:
+    """The same for the same name, and another for its neighbour: by type, then by index."""
+    type_, _, index = name.rpartition("-")
+    if not index.isdigit():
+        type_, index = name, "0"
+    return _COLOURS[(zlib.crc32(type_.encode()) + int(index)) % len(_COLOURS)]
+
+
+def _wants_colour(output: BinaryIO) -> bool:
+    return _is_terminal(output) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _is_terminal(stream: BinaryIO | TextIO) -> bool:
+    return stream.isatty()
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS

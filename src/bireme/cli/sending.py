@@ -1,0 +1,159 @@
+"""Sends objects to an API server: jobs that are to run now, and what they need."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from bireme.cli.failures import Failure, say
+from bireme.cli.manifests import Object, is_job, with_annotations, with_metadata
+from bireme.cli.targets import Connection
+from bireme.cli.vocabulary import find_resource
+from bireme.kube.client import Client
+from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
+from bireme.kube.resources import PODS, Resource
+from bireme.run.jobs import is_finished, phase
+
+DIRECTORY = "bireme.dev/directory"
+PATH = "bireme.dev/path"
+_GONE_SECONDS = 60.0
+
+
+def caller_annotations(*, ours_first: bool = False) -> dict[str, str]:
+    """The caller's directory and PATH, which the pods of a job get on this machine.
+
+    Programs that came with this Python, such as mpirun, are found there too: after all others, or first.
+    """
+    ours, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
+    parts = [ours, *path.split(os.pathsep)] if ours_first else [*path.split(os.pathsep), ours]
+    return {DIRECTORY: str(Path.cwd()), PATH: os.pathsep.join(dict.fromkeys(parts))}
+
+
+def for_target(connection: Connection, obj: Object, annotations: dict[str, str]) -> Object:
+    """The object as it is sent; a job for this machine learns who called."""
+    return with_annotations(obj, annotations) if connection.target.daemon and is_job(obj) else obj
+
+
+async def locate(connection: Connection, obj: Object, namespace: str | None) -> tuple[Resource, str | None]:
+    """Where an object goes; `namespace` is what was asked for, which the object must not contradict."""
+    resource = await find_resource(connection, obj["apiVersion"], obj["kind"])
+    if not resource.namespaced:
+        return resource, None
+    own = (obj.get("metadata") or {}).get("namespace")
+    if own and namespace and own != namespace:
+        raise Failure(
+            f"{describe(obj)} is for namespace {own}, not {namespace}", "leave out -n, or change the manifest"
+        )
+    return resource, own or namespace or connection.namespace
+
+
+def describe(obj: Object) -> str:
+    metadata = obj.get("metadata") or {}
+    return f"{obj['kind']} {metadata.get('name') or metadata.get('generateName') or '(no name)'}"
+
+
+async def start_job(connection: Connection, resource: Resource, namespace: str, job: Object) -> Object:
+    """Create a job. One of its name that has ended makes way; one that has not is an error."""
+    job = with_metadata(job, namespace=namespace)
+    try:
+        return await connection.client.create(resource, namespace, job)
+    except AlreadyExists:
+        name = job["metadata"]["name"]
+    with contextlib.suppress(NotFound):
+        there = await connection.client.get(resource, namespace, name)
+        if not is_finished(there) and "deletionTimestamp" not in there["metadata"]:
+            raise Failure(
+                f"a {resource.kind} {name} is there already, and {phase(there)}",
+                f"see it with `bireme logs -f {name}`, stop it with `bireme delete {name}`,"
+                " or choose another name with --name",
+            )
+        say(f"{resource.kind} {name} of an earlier run ({phase(there)}) is replaced")
+        await remove(connection.client, resource, namespace, there)
+    return await connection.client.create(resource, namespace, job)
+
+
+async def remove(
+    client: Client,
+    resource: Resource,
+    namespace: str | None,
+    obj: Object,
+    *,
+    wait: bool = True,
+) -> None:
+    """Delete an object and what it owns, and wait until nothing is left of it."""
+    metadata = obj["metadata"]
+    await client.delete(
+        resource,
+        namespace,
+        metadata["name"],
+        uid=metadata["uid"],
+        propagation="Foreground",
+    )
+    if wait:
+        await wait_removed(client, resource, namespace, metadata["name"], metadata["uid"])
+
+
+async def wait_removed(
+    client: Client, resource: Resource, namespace: str | None, name: str, uid: str
+) -> None:
+    """Return when there is no object of this name, or another one; too long a wait is a failure."""
+    try:
+        async with asyncio.timeout(_GONE_SECONDS):
+            async for obj in versions(client, resource, namespace, name):
+                if obj is None or obj["metadata"]["uid"] != uid:
+                    return
+    except TimeoutError:
+        message = f"{resource.kind} {name} is still there after {_GONE_SECONDS:g} s"
+        raise Failure(message, "--now kills its pods at once; a finalizer may hold it") from None
+
+
+async def versions(
+    client: Client, resource: Resource, namespace: str | None, name: str
+) -> AsyncGenerator[Object | None, None]:
+    """The object of this name as it is now, then each change of it, for ever; None while there is none."""
+    selector = f"metadata.name={name}"
+    while True:
+        listing = await client.list(resource, namespace, type=dict, field_selector=selector)
+        yield listing.items[0] if listing.items else None
+        events = client.watch(
+            resource,
+            namespace,
+            resource_version=listing.resource_version,
+            type=dict,
+            field_selector=selector,
+        )
+        with contextlib.suppress(Gone):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if event.type != "BOOKMARK":
+                        yield None if event.type == "DELETED" else event.object
+
+
+async def apply(
+    connection: Connection,
+    resource: Resource,
+    namespace: str | None,
+    obj: Object,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Object:
+    """Server-side apply; what has no name yet is created."""
+    body = with_metadata(obj, namespace=namespace) if namespace else obj
+    name, client = body["metadata"].get("name"), connection.client
+    try:
+        if not name:
+            return await client.create(resource, namespace, body, dry_run=dry_run)
+        return await client.patch(resource, namespace, name, body, kind="apply", force=force, dry_run=dry_run)
+    except Conflict as error:
+        raise Failure(error.message, "--force-conflicts takes those fields over") from error
+
+
+async def kill_pods(client: Client, namespace: str, job_uid: str) -> None:
+    """End all pods of a job at once."""
+    selector = f"bireme.dev/job-uid={job_uid}"
+    pods = await client.list(PODS, namespace, type=dict, label_selector=selector)
+    for pod in pods.items:
+        await client.delete(PODS, namespace, pod["metadata"]["name"], grace_seconds=0)

@@ -1,0 +1,76 @@
+"""`bireme status`: whether the embedded mode runs, and what it does."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from bireme.cli.places import data_dir_option, data_folder
+from bireme.cli.targets import Connection, connected, embedded, found, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bireme.run.presence import Daemon
+
+_ISOLATION = {
+    "root": "root (pods have their own host names and mounts)",
+    "user": "user namespaces (pods have their own host names and mounts)",
+    "none": "none (pods share this machine's host name and files)",
+}
+
+
+@click.command()
+@data_dir_option
+def command(data_dir: "Path | None") -> None:
+    """Say whether the embedded mode runs on this machine, since when, and what it does.
+
+    Exit status: 0 if it runs, 1 if it does not.
+    """
+    folder = data_folder(data_dir)
+    daemon = found(folder)
+    if daemon is None:
+        click.echo(f"not running ({folder})")
+        raise SystemExit(1)
+    for name, value in run(_facts(daemon)):
+        click.echo(f"{name + ':':<12}{value}")
+
+
+async def _facts(daemon: "Daemon") -> list[tuple[str, str]]:
+    async with connected(embedded(daemon), quiet=True) as connection:
+        jobs, pods = await _counts(connection)
+    since = f"{daemon.started.astimezone():%Y-%m-%d %H:%M:%S}"
+    return [
+        ("running", f"for {_age(daemon)}, since {since}; {_end(daemon)}"),
+        ("process", str(daemon.pid)),
+        ("url", daemon.url),
+        ("kubeconfig", daemon.kubeconfig),
+        ("isolation", _ISOLATION.get(daemon.isolation, daemon.isolation)),
+        ("jobs", jobs),
+        ("pods", pods),
+    ]
+
+
+async def _counts(connection: Connection) -> tuple[str, str]:
+    from bireme.kube.resources import PODS
+    from bireme.run.chores import list_jobs
+    from bireme.run.jobs import phase
+
+    jobs = Counter(phase(job) for _, job in await list_jobs(connection.client))
+    pods = (await connection.client.list(PODS, type=dict)).items
+    return _told(jobs), _told(Counter((pod.get("status") or {}).get("phase", "Pending") for pod in pods))
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
+
+
+def _age(daemon: "Daemon") -> str:
+    from bireme.cli.durations import shown
+
+    return shown(datetime.now(UTC) - daemon.started)  # noqa: TID251 - this is the shell
+
+
+def _end(daemon: "Daemon") -> str:
+    return "until `bireme down`" if daemon.stays else "until it is idle"

@@ -1,0 +1,196 @@
+"""Follows jobs until they have ended, or until the user has seen enough."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import Final
+
+from bireme.cli.durations import shown
+from bireme.cli.endings import describe_end, exit_code
+from bireme.cli.failures import INTERRUPTED, Failure
+from bireme.cli.follow import JobFollower
+from bireme.cli.interrupts import Interrupts, has_terminal
+from bireme.cli.lookup import Found
+from bireme.cli.screen import Screen
+from bireme.cli.sending import kill_pods, remove
+from bireme.cli.targets import Connection
+from bireme.run.jobs import phase
+
+_TICK_SECONDS: Final = 1.0
+_QUESTION: Final = "\nstop the job, or detach and let it run? [s]top / [d]etach / [c]ontinue: "
+
+
+async def watch_jobs(connection: Connection, jobs: list[Found]) -> int:
+    """Show the jobs' output and how they end; return the exit code.
+
+    Ctrl-C stops them, or leaves them alone, as the user says.
+    """
+    interrupts, screen = Interrupts(), Screen()
+    with interrupts.caught():
+        session = _Session(connection, jobs, interrupts, screen)
+        return await session.run()
+
+
+class _Session:
+    def __init__(
+        self, connection: Connection, jobs: list[Found], interrupts: Interrupts, screen: Screen
+    ) -> None:
+        self._connection, self._jobs = connection, jobs
+        self._interrupts, self._screen = interrupts, screen
+        self._began = asyncio.get_running_loop().time()
+        self._followers = [
+            JobFollower(
+                connection.client,
+                job.resource,
+                job.object,
+                screen,
+                title=job.name if len(jobs) > 1 else "",
+                on_change=self._show_status,
+            )
+            for job in jobs
+        ]
+
+    async def run(self) -> int:
+        work = asyncio.ensure_future(self._follow_all())
+        ticking = asyncio.create_task(self._tick())
+        try:
+            async with _daemon_lost(self._connection) as lost:
+                return await self._until_over(work, lost)
+        finally:
+            for task in (work, ticking):
+                task.cancel()
+            await asyncio.gather(work, ticking, return_exceptions=True)
+            self._screen.show_status("")
+
+    async def _until_over(self, work: asyncio.Future[None], lost: asyncio.Future[None]) -> int:
+        while True:
+            interrupt = asyncio.create_task(self._interrupts.next())
+            try:
+                await asyncio.wait((work, lost, interrupt), return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    work.result()
+                    return self._end()
+                if lost.done():
+                    raise Failure("the daemon has ended", "`bireme up` starts it; the pods go on meanwhile")
+                code = await self._interrupted(interrupt.result())
+            finally:
+                interrupt.cancel()
+            if code is not None:
+                return code
+
+    async def _follow_all(self) -> None:
+        tasks = [asyncio.create_task(follower.run()) for follower in self._followers]
+        try:
+            await asyncio.gather(*tasks)
+        except OSError:
+            self._screen.say("nobody reads the output any more; the job goes on")
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _end(self) -> int:
+        """Tell how each job ended; the first failure's code counts."""
+        codes = []
+        self._screen.show_status("")
+        for follower in self._followers:
+            if follower.is_gone:
+                self._screen.say(f"{follower.name}: deleted by somebody else")
+                codes.append(1)
+                continue
+            for line in describe_end(follower.job):
+                self._screen.say(line)
+            codes.append(exit_code(follower.job))
+        return next((code for code in codes if code), 0)
+
+    # ---- the status line
+
+    def _show_status(self) -> None:
+        if all(follower.is_gone for follower in self._followers):
+            return
+        took = asyncio.get_running_loop().time() - self._began
+        parts = []
+        for follower in self._followers:
+            running, pods = follower.count_running()
+            parts.append(f"{follower.name} {phase(follower.job)} {running}/{pods}")
+        self._screen.show_status(f"{' · '.join(parts)} · {shown_seconds(took)}")
+
+    async def _tick(self) -> None:
+        while True:
+            self._show_status()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    # ---- Ctrl-C
+
+    async def _interrupted(self, signum: int) -> int | None:
+        """Do what the user wants; None to go on."""
+        self._screen.show_status("")
+        if signum == signal.SIGINT and has_terminal():
+            answer = await self._interrupts.ask(_QUESTION)
+            if answer.startswith("c"):
+                return None
+            if answer.startswith("d"):
+                for job in self._jobs:
+                    self._screen.say(f"detached: `bireme logs -f {job.name}` shows its output")
+                return 0
+        await self._stop()
+        return INTERRUPTED if signum == signal.SIGINT else 128 + signum
+
+    async def _stop(self) -> None:
+        """Delete the jobs; at once if another Ctrl-C comes before they have ended."""
+        names = ", ".join(job.name for job in self._jobs)
+        self._screen.say(f"stopping {names} (Ctrl-C again: at once)")
+        stopping = asyncio.create_task(self._delete_all())
+        again = asyncio.create_task(self._interrupts.next())
+        await asyncio.wait((stopping, again), return_when=asyncio.FIRST_COMPLETED)
+        if again.done():
+            await self._kill_pods()
+        again.cancel()
+        await stopping
+        self._screen.say(f"stopped {names}")
+
+    async def _delete_all(self) -> None:
+        client = self._connection.client
+        await asyncio.gather(
+            *(
+                remove(client, job.resource, job.object["metadata"]["namespace"], job.object)
+                for job in self._jobs
+            )
+        )
+
+    async def _kill_pods(self) -> None:
+        for job in self._jobs:
+            metadata = job.object["metadata"]
+            await kill_pods(self._connection.client, metadata["namespace"], metadata["uid"])
+
+
+def shown_seconds(seconds: float) -> str:
+    from datetime import timedelta
+
+    return shown(timedelta(seconds=seconds))
+
+
+@contextlib.asynccontextmanager
+async def _daemon_lost(connection: Connection) -> AsyncIterator[asyncio.Future[None]]:
+    """A future that is done when the daemon has ended; never for a cluster."""
+    loop = asyncio.get_running_loop()
+    lost: asyncio.Future[None] = loop.create_future()
+    daemon = connection.target.daemon
+    if daemon is None:
+        yield lost
+        return
+    try:
+        descriptor = os.pidfd_open(daemon.pid)
+    except ProcessLookupError:
+        lost.set_result(None)
+        yield lost
+        return
+    loop.add_reader(descriptor, lambda: None if lost.done() else lost.set_result(None))
+    try:
+        yield lost
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

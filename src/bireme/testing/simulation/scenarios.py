@@ -1,0 +1,200 @@
+"""What is run: jobs of every kind, how their programs end, and what their user does meanwhile."""
+
+from typing import Any, Final, NamedTuple
+
+from bireme.admission import default
+from bireme.apiserver.kinds import OURS, Kind
+from bireme.apiserver.rules import Object
+from bireme.planning.identity import MODE_ANNOTATION
+from bireme.testing.builders import BATCH, CONTAINER, replicas, template
+from bireme.testing.simulation.nodes import Programs
+from bireme.testing.simulation.user import Step
+
+KUBEFLOW: Final = "kubeflow.org/v1alpha2"
+NAME: Final = "job"
+_SIDECAR: Final = {"name": "sidecar", "image": "registry.example/side:1", "command": ["side"]}
+
+
+class Scenario(NamedTuple):
+    """One job. The programs of its replicas end only after the last step of its user."""
+
+    name: str
+    kind: Kind
+    manifest: Object
+    programs: Programs
+    steps: tuple[Step, ...] = ()
+    gang: bool = False
+    """Whether all pods are lost with one."""
+    taken: tuple[str, ...] = ()
+    """Names of pods that somebody else has when the job comes."""
+
+
+# ---- what a user waits for
+
+
+def _phase(phase: str, mode: str = "") -> Any:
+    def reached(job: Object | None, pods: list[Object]) -> bool:
+        status = (job or {}).get("status") or {}
+        if job is None or status.get("observedGeneration", 0) != job["metadata"]["generation"]:
+            return False
+        own = [pod for pod in pods if "ownerReferences" in pod["metadata"]]
+        modes = {pod["metadata"].get("annotations", {}).get(MODE_ANNOTATION) for pod in own}
+        return status.get("phase") == phase and (not mode or (modes == {mode} and _all_run(own)))
+
+    return reached
+
+
+def _all_run(pods: list[Object]) -> bool:
+    return all(
+        pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"] for pod in pods
+    )
+
+
+def _condition(type_: str, reason: str) -> Any:
+    def reached(job: Object | None, _pods: list[Object]) -> bool:
+        conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+        return any(c["type"] == type_ and c.get("reason") == reason for c in conditions)
+
+    return reached
+
+
+def _true(type_: str) -> Any:
+    def reached(job: Object | None, _pods: list[Object]) -> bool:
+        conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+        return any(c["type"] == type_ and c["status"] == "True" for c in conditions)
+
+    return reached
+
+
+def _gone(job: Object | None, _pods: list[Object]) -> bool:
+    return job is None
+
+
+def _mode(**flags: Any) -> Object:
+    return {"spec": {"runMode": {name: {"enabled": on} for name, on in flags.items()}}}
+
+
+_PAUSE: Final = Step(_phase("Running"), _mode(pause=True))
+_RESUME: Final = Step(_condition("Paused", "Stopped"), _mode(pause=False))
+_DEBUG: Final = Step(_phase("Running", "run"), _mode(debug=True))
+_NO_DEBUG: Final = Step(_phase("Running", "debug"), _mode(debug=False))
+_DELETE: Final = Step(_true("Running"), None)
+
+
+# ---- jobs
+
+
+def _make(kind: str, spec: Object, api_version: str = BATCH) -> tuple[Kind, Object]:
+    manifest = default({"apiVersion": api_version, "kind": kind, "metadata": {"name": NAME}, "spec": spec})
+    found = next(each for each in OURS if (each.kind, each.api_version) == (kind, api_version))
+    return found, manifest
+
+
+def _generic(name: str, specs: list[Object], programs: Programs, *steps: Step, **more: Any) -> Scenario:
+    taken = more.pop("taken", ())
+    kind, manifest = _make("GenericJob", {"replicaSpecs": specs, **more})
+    return Scenario(f"generic-{name}", kind, manifest, programs, steps, taken=taken)
+
+
+def _launched(kind: str, name: str, workers: int, programs: Programs, *steps: Step, **more: Any) -> Scenario:
+    worker: Object = {"replicas": workers, "template": template()}
+    spec: Object = {
+        "worker": worker | ({"cmd": ["x"]} if kind == "MPIJob" else {"command": ["x.py"]}),
+        **more,
+    }
+    if kind == "ColossalAIJob":
+        spec["launcher"] = {"image": "registry.example/l:1"}
+    found, manifest = _make(kind, spec)
+    short = "mpi" if kind == "MPIJob" else "colossalai"
+    return Scenario(f"{short}-{name}", found, manifest, programs, steps, gang=True)
+
+
+def _kubeflow(
+    name: str, programs: Programs, *steps: Step, policy: str = "OnFailure", **more: Any
+) -> Scenario:
+    specs = {
+        "Launcher": {"template": template(), "restartPolicy": policy},
+        "Worker": {"replicas": 2, "template": template(), "restartPolicy": policy},
+    }
+    kind, manifest = _make("MPIJob", {"mpiReplicaSpecs": specs, **more}, KUBEFLOW)
+    return Scenario(f"kubeflow-{name}", kind, manifest, programs, steps, gang=True)
+
+
+_PORTS: Final = {"ports": [{"name": "http", "port": 80}]}
+_QUEUE: Final = {"t9kScheduler": {"queue": "default"}}
+_TWO: Final[Programs] = {"job-worker-0": (0,), "job-worker-1": (0,)}
+_THREE: Final[Programs] = _TWO | {"job-worker-2": (0,)}
+_LAUNCHER: Final[Programs] = {"job-launcher": (0,)}
+
+
+def _restarts(policy: str, limit: int) -> Object:
+    return {"policy": policy, "limit": limit}
+
+
+def _more_workers(kind: str) -> Object:
+    if kind == "GenericJob":
+        return {"spec": {"replicaSpecs": [replicas("worker", 3)]}}
+    return {"spec": {"worker": {"replicas": 3}}}
+
+
+def _edited(kind: str) -> tuple[Step, ...]:
+    return _PAUSE, Step(_condition("Paused", "Stopped"), _more_workers(kind)), _RESUME
+
+
+SHAPES: Final = (
+    _generic(
+        "plain", [replicas("worker", 2, restartPolicy=_restarts("Never", 0))], _TWO, service=_PORTS,
+        cleanUpPolicy="All",
+    ),
+    _generic(
+        "broken",
+        [
+            replicas("worker", 2, restartPolicy=_restarts("OnFailure", 2),
+                     template=template(CONTAINER, _SIDECAR)),
+            replicas("keeper"),
+        ],
+        {"job-worker-0": (0,), "job-worker-1": (1, 137, 0)},
+        successRules=[{"worker": [0, 1]}], cleanUpPolicy="Unfinished", scheduler=_QUEUE,
+    ),
+    _generic("edited", [replicas("worker", 2)], _THREE, *_edited("GenericJob"), scheduler=_QUEUE),
+    _launched("MPIJob", "plain", 2, _LAUNCHER, runPolicy={"cleanUpWorkers": True}),
+    _launched("MPIJob", "broken", 2, {"job-worker-1": (3,)}, runPolicy={"cleanUpWorkers": "unfinished"}),
+    _launched("MPIJob", "edited", 2, _LAUNCHER, *_edited("MPIJob"), scheduler=_QUEUE),
+    _launched("ColossalAIJob", "plain", 2, _LAUNCHER, runPolicy={"cleanUpWorkers": True}),
+    _launched("ColossalAIJob", "broken", 2, {"job-launcher": (1,)}),
+    _launched("ColossalAIJob", "edited", 2, _LAUNCHER, *_edited("ColossalAIJob")),
+    _kubeflow("plain", _LAUNCHER, cleanPodPolicy="Running"),
+    _kubeflow("broken", {"job-launcher": (1, 1, 0)}, backoffLimit=3, cleanPodPolicy="All"),
+    _kubeflow("expires", _LAUNCHER, runPolicy={"ttlSecondsAfterFinished": 60}),
+)  # fmt: skip
+"""Four kinds in three shapes: what every single fault is tried on."""
+
+OTHERS: Final = (
+    _generic(
+        "failing", [replicas("worker", 2, restartPolicy=_restarts("OnFailure", 1))],
+        {"job-worker-1": (2,)}, cleanUpPolicy="Unfinished", service=_PORTS,
+        scheduler=_QUEUE,
+    ),
+    _generic("always", [replicas("worker", 2, restartPolicy=_restarts("Always", 2))], _TWO),
+    _generic("debug", [replicas("worker", 2)], _TWO, _DEBUG, _NO_DEBUG),
+    _generic("deleted", [replicas("worker", 2)], {}, _DELETE, service=_PORTS, scheduler=_QUEUE),
+    _generic("taken", [replicas("worker", 2)], _TWO,
+             Step(_condition("Initialized", "NameConflict"), "job-worker-1"), taken=("job-worker-1",)),
+    _generic("paused", [replicas("worker", 2)], {}, _PAUSE, scheduler=_QUEUE, service=_PORTS),
+    _launched("MPIJob", "debug", 2, _LAUNCHER, _DEBUG, _NO_DEBUG),
+    _launched("MPIJob", "deleted", 2, {}, _DELETE, scheduler=_QUEUE),
+    _launched("ColossalAIJob", "paused", 2, {}, _PAUSE),
+    _kubeflow("failing", {"job-launcher": (1,)}, backoffLimit=1, cleanPodPolicy="Running"),
+    _kubeflow("deleted", {}, _DELETE),
+)  # fmt: skip
+
+
+def _recreated(scenario: Scenario) -> Scenario:
+    """The same, but deleted while it runs, and created again as soon as it is gone."""
+    name = scenario.name.replace("plain", "recreated")
+    return scenario._replace(name=name, steps=(_DELETE, Step(_gone, scenario.manifest)))
+
+
+RECREATED: Final = tuple(_recreated(scenario) for scenario in SHAPES if scenario.name.endswith("-plain"))
+
+SCENARIOS: Final = {scenario.name: scenario for scenario in (*SHAPES, *OTHERS, *RECREATED)}

@@ -1,0 +1,151 @@
+"""`bireme up`, `down`, `status` and the daemon behind them."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bireme.run.presence import wait_gone
+from support.commands import Bireme
+
+pytestmark = pytest.mark.xdist_group("commands")
+
+# It has succeeded once its master has; its worker would go on for ever.
+UNEVEN = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: uneven}
+spec:
+  successRules: [{master: [0]}]
+  replicaSpecs:
+    - type: master
+      template:
+        spec:
+          containers: [{name: main, image: none, command: [sh, -c, "until test -e go; do sleep 0.1; done"]}]
+    - type: worker
+      template: {spec: {containers: [{name: main, image: none, command: [sleep, "1000"]}]}}
+"""
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Bireme:
+    """A home without a daemon."""
+    return Bireme(tmp_path)
+
+
+def pid_of_daemon(bireme: Bireme) -> int:
+    pid: int = json.loads((bireme.data / "daemon.json").read_bytes())["pid"]
+    return pid
+
+
+def end_daemon(bireme: Bireme, signum: int) -> None:
+    """End the daemon without `bireme down`: its pods go on."""
+    pid = pid_of_daemon(bireme)
+    os.kill(pid, signum)
+    assert wait_gone(pid, 30)
+
+
+def test_up_and_down_leave_nothing_behind(alone: Bireme) -> None:
+    assert alone("status", code=1).stdout == f"not running ({alone.data})\n"
+    assert alone("up").stdout == f"{alone.data}/kubeconfig\n"
+    assert "running already" in alone("up").stderr
+    alone("run", "-d", "--name", "long", "--replicas", "2", "--", "sleep", "1000")
+    alone("wait", "long", "--for", "running", "--timeout", "30s")
+    told = alone("status").stdout
+    assert "until `bireme down`" in told
+    assert "jobs:       1 Running\npods:       2 Running\n" in told
+    assert alone("down", "--grace-seconds", "2").stdout.splitlines()[:3] == [
+        "stopped GenericJob default/long",
+        "stopped pod default/long-worker-0",
+        "stopped pod default/long-worker-1",
+    ]
+    assert alone.processes() == []
+    assert "not running" in alone("down").stderr
+
+
+def test_a_daemon_that_was_killed_is_replaced_and_its_pods_go_on(alone: Bireme) -> None:
+    alone("up")
+    alone("run", "-d", "--name", "firm", "--replicas", "1", "--", "sh", "-c", "echo here; sleep 1000")
+    alone("wait", "firm", "--for", "running", "--timeout", "30s")
+    end_daemon(alone, signal.SIGKILL)
+    alone("up")
+    job = json.loads(alone("get", "gj/firm", "-o", "json").stdout)
+    assert (job["status"]["phase"], job["status"]["tasks"][0]["restartCount"]) == ("Running", 0)
+    assert alone("logs", "firm").stdout == "worker-0 | here\n"
+    end_daemon(alone, signal.SIGKILL)
+    result = alone("down", "--grace-seconds", "1")
+    assert "the daemon is gone, but pods of it are left" in result.stderr
+    assert "stopped GenericJob default/firm" in result.stdout
+    assert alone.processes() == []
+
+
+def test_a_daemon_that_nobody_needs_ends_by_itself_with_what_jobs_left(alone: Bireme) -> None:
+    alone("up")
+    alone("run", "-d", "-f", "-", input=UNEVEN)
+    alone("wait", "uneven", "--for", "running", "--timeout", "30s")
+    end_daemon(alone, signal.SIGTERM)
+    process = alone.start("daemon", "--idle-seconds", "0.5")
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["stays"] is False
+    (alone.work / "go").touch()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert alone.processes() == []
+
+
+def test_up_makes_a_daemon_stay_that_would_have_ended(alone: Bireme) -> None:
+    process = alone.start("daemon", "--idle-seconds", "4")
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert "running already" in alone("up").stderr
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(5)
+    alone("down")
+    process.communicate(timeout=30)
+
+
+def test_run_starts_one_daemon_for_all_who_come_at_once(alone: Bireme) -> None:
+    started = [
+        alone.start("run", "--name", f"n{i}", "--replicas", "1", "--", "echo", f"{i}") for i in range(3)
+    ]
+    outputs = [process.communicate(timeout=60) for process in started]
+    assert [out for out, _ in outputs] == [f"worker-0 | {i}\n" for i in range(3)]
+    assert sum("started a daemon; it ends when it is idle" in talk for _, talk in outputs) == 1
+    assert "until it is idle" in alone("status").stdout
+    alone("down")
+    assert alone.processes() == []
+
+
+def test_finished_jobs_are_forgotten_after_a_while(alone: Bireme) -> None:
+    alone("up", "--keep-finished", "1s")
+    alone("run", "--name", "old", "--replicas", "1", "--", "true")
+    alone("wait", "old", "--for", "delete", "--timeout", "30s")
+    alone("down")
+
+
+def test_a_folder_of_an_api_server_alone_is_no_daemon(alone: Bireme) -> None:
+    process = alone.start("apiserver")
+    assert process.stderr is not None
+    process.stderr.readline()
+    result = alone("run", "--replicas", "1", "--", "true", code=1)
+    assert f"in use by process {process.pid}, which runs no jobs" in result.stderr
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+def test_without_daemon_and_kubeconfig_a_command_says_what_to_do(alone: Bireme) -> None:
+    result = alone("get", code=1)
+    assert f"error: no daemon runs for {alone.data}" in result.stderr
+    assert "hint: start one with `bireme up`" in result.stderr
+    result = alone("up", "--data-dir", "/proc/nowhere", code=1)
+    assert result.stderr.startswith("error: can't use /proc/nowhere: ")
+
+
+def test_the_demo_computes_together_and_leaves_nothing(alone: Bireme) -> None:
+    result = alone("demo", TMPDIR=str(alone.work))
+    assert "4 ranks on 2 workers agree: pi is 3.141592654" in result.stdout
+    assert list(alone.work.iterdir()) == []
+    assert alone.processes() == []

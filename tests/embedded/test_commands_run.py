@@ -1,0 +1,209 @@
+"""`bireme run`: jobs to their end, on this machine."""
+
+import re
+import signal
+import subprocess
+
+import pytest
+
+from support.commands import BIREME, EXAMPLES, Bireme, Terminal
+
+pytestmark = pytest.mark.xdist_group("commands")
+
+GREETING = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: %s}
+spec:
+  replicaSpecs:
+    - type: worker
+      replicas: %d
+      template: {spec: {containers: [{name: main, image: none, command: [sh, -c, '%s']}]}}
+"""
+
+COLOSSALAI = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: ColossalAIJob
+metadata: {name: train}
+spec:
+  launcher: {image: none}
+  worker:
+    replicas: 2
+    procPerWorker: 2
+    command: [train.py, --epochs, "3"]
+    template: {spec: {containers: [{name: worker, image: none}]}}
+  runPolicy: {cleanUpWorkers: true}
+"""
+
+
+def names(bireme: Bireme, *kinds: str) -> list[str]:
+    return [line.partition("/")[2] for line in bireme("get", *kinds, "-o", "name").stdout.split()]
+
+
+def test_output_of_all_replicas_comes_with_their_names(bireme: Bireme) -> None:
+    result = bireme("run", "-f", "-", input=GREETING % ("hail", 2, "echo rank $(rank) in $PWD"))
+    assert sorted(result.stdout.splitlines()) == [
+        f"worker-0 | rank 0 in {bireme.work}",
+        f"worker-1 | rank 1 in {bireme.work}",
+    ]
+    talk = result.stderr.splitlines()
+    assert talk[0] == f"on this machine ({bireme.data})"
+    assert re.fullmatch(r"hail: Succeeded after \d+s", talk[-1])
+
+
+@pytest.mark.parametrize(
+    ("example", "expected"),
+    [
+        ("mpijob-hello", "launcher | rank 3 of 4 on hello-worker-1: sum 6"),
+        ("mpijob-kubeflow", "launcher | rank 3"),
+        ("genericjob-rules", "master-0 | master master 0"),
+        ("genericjob-services", "worker-1 | worker 1 of 2: 200"),
+        ("queue", "worker-3 | together or not at all"),
+    ],
+    ids=["mpi", "kubeflow", "rules", "services", "queue"],
+)
+def test_an_example_runs(bireme: Bireme, example: str, expected: str) -> None:
+    result = bireme("run", "-f", str(EXAMPLES / f"{example}.yaml"))
+    lines = [re.sub(r" +\|", " |", line) for line in result.stdout.splitlines()]
+    assert expected in lines
+
+
+def test_a_colossalai_job_runs(bireme: Bireme) -> None:
+    """Its torchrun is a stand-in, which tells what it was called with."""
+    programs = bireme.work / "bin"
+    programs.mkdir()
+    (programs / "torchrun").write_text('#!/bin/sh\necho "torchrun $*"\n')
+    (programs / "torchrun").chmod(0o755)
+    path = f"{programs}:{bireme.environment()['PATH']}"
+    result = bireme("run", "-f", "-", input=COLOSSALAI, PATH=path)
+    for rank in (0, 1):
+        assert re.search(rf"torchrun .*--node_rank[= ]{rank} .*train.py --epochs 3", result.stdout)
+
+
+def test_a_command_runs_as_an_mpi_job(bireme: Bireme) -> None:
+    program = "from mpi4py import MPI; print('sum', MPI.COMM_WORLD.allreduce(1), flush=True)"
+    result = bireme("run", "--mpi", "2", "--slots", "2", "--", "python3", "-c", program)
+    assert result.stdout.count("launcher | sum 4\n") == 4
+
+
+def test_the_code_of_the_replica_that_failed_first_is_ours(bireme: Bireme) -> None:
+    script = 'test $(rank) = 0 || { echo "no data" >&2; exit 7; }'
+    result = bireme("run", "--name", "broken", "--replicas", "2", "--", "sh", "-c", script, code=7)
+    end = result.stderr.splitlines()[-3:]
+    assert re.fullmatch(r"broken: Failed after \d+s", end[0])
+    assert end[1:] == ["  first failure: worker-1: exit code 7", "    no data"]
+
+
+def test_a_signal_is_named_and_gives_the_code_of_a_shell(bireme: Bireme) -> None:
+    result = bireme("run", "--name", "shot", "--replicas", "1", "--", "sh", "-c", "kill -9 $$", code=137)
+    assert "first failure: worker-0: signal 9" in result.stderr
+
+
+def test_a_rank_that_dies_is_named_with_its_worker(bireme: Bireme) -> None:
+    program = "import os, time; os.environ['OMPI_COMM_WORLD_RANK'] == '1' and os._exit(5); time.sleep(60)"
+    result = bireme("run", "--name", "torn", "--mpi", "2", "--", "python3", "-c", program, code=5)
+    assert "first failure: rank 1 on worker-1: exit code 5" in result.stderr
+
+
+def test_a_wrong_manifest_is_shown_at_its_place_and_nothing_is_sent(bireme: Bireme) -> None:
+    manifest = (GREETING % ("wrong", 1, "true")).replace("replicas:", "replcas:")
+    result = bireme("run", "-f", "-", input=manifest, code=1)
+    assert "error: <stdin>:8:7: spec.replicaSpecs[0].replcas: unknown field" in result.stderr
+    assert "hint: did you mean `replicas`?" in result.stderr
+    assert result.stderr.endswith("error: nothing was sent: 1 error in the manifest\n")
+    assert "wrong" not in names(bireme)
+
+
+def test_all_documents_of_a_file_are_sent_and_all_jobs_followed(bireme: Bireme) -> None:
+    settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {word: hello}\n"
+    jobs = [GREETING % ("one", 1, "echo first"), GREETING % ("two", 1, "echo second; exit 4")]
+    result = bireme("run", "-f", "-", input="---\n".join([settings, *jobs]), code=4)
+    assert sorted(result.stdout.splitlines()) == ["one/worker-0 | first", "two/worker-0 | second"]
+    assert "applied ConfigMap settings" in result.stderr
+    assert bireme("get", "configmap/settings", "-o", "json").stdout.count('"word": "hello"') == 1
+
+
+def test_a_job_of_the_same_name_makes_way_only_if_it_has_ended(bireme: Bireme) -> None:
+    bireme("run", "--name", "again", "--replicas", "1", "--", "true")
+    again = bireme("run", "-d", "--name", "again", "--replicas", "1", "--", "sleep", "1000")
+    assert again.stdout == "genericjob.batch.tensorstack.dev/again\n"
+    assert "GenericJob again of an earlier run (Succeeded) is replaced" in again.stderr
+    result = bireme("run", "--name", "again", "--replicas", "1", "--", "true", code=1)
+    assert "error: a GenericJob again is there already, and " in result.stderr
+    assert "hint: see it with `bireme logs -f again`" in result.stderr
+    bireme("delete", "again", "--now")
+
+
+def test_without_a_terminal_ctrl_c_stops_the_job_and_deletes_it(bireme: Bireme) -> None:
+    process = bireme.start(
+        "run", "--name", "endless", "--replicas", "2", "--", "sh", "-c", "echo up; sleep 1000"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().endswith("| up\n")
+    process.send_signal(signal.SIGINT)
+    _, talk = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert talk.endswith("stopped endless\n")
+    assert "endless" not in names(bireme)
+    assert not any(line.startswith("endless") for line in names(bireme, "pods"))
+
+
+def test_a_second_ctrl_c_does_not_wait_for_a_pod_that_ignores_the_first(bireme: Bireme) -> None:
+    script = 'trap "" TERM; echo up; while :; do sleep 1; done'
+    process = bireme.start("run", "--name", "stubborn", "--replicas", "1", "--", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "worker-0 | up\n"
+    process.send_signal(signal.SIGINT)
+    while "Ctrl-C again" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    process.communicate()
+
+
+def test_on_a_terminal_ctrl_c_asks_and_a_detached_job_goes_on(bireme: Bireme) -> None:
+    terminal = Terminal(
+        bireme, ["run", "--name", "left", "--replicas", "1", "--", "sh", "-c", "echo up; sleep 1000"]
+    )
+    terminal.expect("up\r\n")
+    terminal.interrupt()
+    terminal.expect("[s]top / [d]etach / [c]ontinue: ")
+    terminal.type("d\n")
+    assert terminal.end() == 0
+    assert "bireme logs -f left" in terminal.text
+    assert bireme("wait", "left", "--for", "running").returncode == 0
+    bireme("delete", "left", "--now")
+
+
+def test_a_terminal_gets_colours_and_a_status_line(bireme: Bireme) -> None:
+    command = ["run", "--name", "seen", "--replicas", "1", "--", "sh", "-c", "sleep 0.3; echo here"]
+    terminal = Terminal(bireme, command)
+    assert terminal.end() == 0
+    assert re.search(r"\x1b\[\d+mworker-0 \| \x1b\[0mhere", terminal.text)
+    assert re.search(r"seen (Pending|Running) \d/1 · \d+s", terminal.text)
+
+
+def test_no_colour_where_it_is_not_wanted(bireme: Bireme) -> None:
+    command = ["run", "--name", "plain", "--replicas", "1", "--", "echo", "here"]
+    terminal = Terminal(bireme, command, NO_COLOR="1")
+    assert terminal.end() == 0
+    assert "worker-0 | here" in terminal.text
+
+
+def test_output_that_nobody_reads_leaves_the_job_alone(bireme: Bireme) -> None:
+    script = "for i in 1 2 3 4 5 6 7 8; do echo line; sleep 0.1; done; sleep 1000"
+    command = f"{BIREME} run --name piped --replicas 1 -- sh -c '{script}'"
+    result = subprocess.run(
+        ["sh", "-c", f"{command} | head -1"],
+        env=bireme.environment(),
+        cwd=bireme.work,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert result.stdout == "worker-0 | line\n"
+    assert "Traceback" not in result.stderr
+    bireme("wait", "piped", "--for", "running")
+    bireme("delete", "piped", "--now")

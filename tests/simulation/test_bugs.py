@@ -1,0 +1,51 @@
+"""The simulation finds bugs: each of those that are planted here, by one of its oracles."""
+
+import os
+
+import pytest
+
+from bireme.testing.simulation.catalogue import play
+from bireme.testing.simulation.shrink import shrink
+from bireme.testing.simulation.tape import decode, encode
+from simulation.bugs import BUGS
+from simulation.bugs.hunt import hunt, prepare, read_table, try_seed
+from simulation.bugs.planting import Bug, RottenBugError, planted
+
+LONG = bool(os.environ.get("BIREME_LONG"))
+BY_NAME = {bug.name: bug for bug in BUGS}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_a_planted_bug_is_found(bug: Bug) -> None:
+    """With the seed of the table; where the code has moved on since, with another one."""
+    prepare()
+    known = read_table()[bug.name]
+    if LONG or try_seed(bug, known.seed).is_clean:
+        assert hunt(bug) is not None
+
+
+def test_the_table_names_every_bug() -> None:
+    assert len(BUGS) >= 40
+    assert list(read_table()) == list(BY_NAME)
+
+
+@pytest.mark.parametrize("name", ["deleted without grace", "own pods taken for another's after a crash"])
+def test_a_failure_is_shrunk_to_few_faults_and_can_be_played_again(name: str) -> None:
+    prepare()
+    bug = BY_NAME[name]
+    caught = hunt(bug)
+    assert caught is not None
+    with planted(bug):
+        failure = try_seed(bug, caught.seed)
+        small = shrink(failure, play)
+        again = play(decode(encode(small.tape)))
+    assert len(small.tape.faults) <= 3
+    assert small.violations[0].oracle == failure.violations[0].oracle
+    assert again.trace.digest() == small.trace.digest()
+    assert play(small.tape).is_clean, "without the bug there is no failure"
+
+
+def test_a_bug_whose_place_has_changed_is_refused() -> None:
+    rotten = BUGS[0]._replace(old="a line that is not there")
+    with pytest.raises(RottenBugError, match="0 times"), planted(rotten):
+        pass

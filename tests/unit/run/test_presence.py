@@ -1,0 +1,74 @@
+"""How a daemon is found: by its lock first, then by what it says of itself."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bireme.apiserver.serving.folder import Folder
+from bireme.run import leftovers
+from bireme.run.presence import Daemon, StartError, find, wait_gone, write_card
+
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def daemon(folder: Path, pid: int) -> Daemon:
+    return Daemon(pid, "https://127.0.0.1:1", str(folder / "kubeconfig"), STARTED)
+
+
+def test_looking_for_a_daemon_makes_no_folder(tmp_path: Path) -> None:
+    assert find(tmp_path / "nowhere") is None
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_a_dead_daemon_said_counts_no_more(tmp_path: Path) -> None:
+    with Folder(tmp_path).locked():
+        pass
+    write_card(tmp_path, daemon(tmp_path, os.getpid()))
+    assert find(tmp_path) is None
+
+
+def test_a_daemon_is_who_holds_the_lock_and_says_so(tmp_path: Path) -> None:
+    with Folder(tmp_path).locked():
+        write_card(tmp_path, daemon(tmp_path, os.getpid()))
+        assert find(tmp_path) == daemon(tmp_path, os.getpid())
+
+
+@pytest.mark.parametrize("card", [None, "another", "broken"])
+def test_a_holder_that_runs_no_jobs_is_named(tmp_path: Path, card: str | None) -> None:
+    if card == "another":
+        write_card(tmp_path, daemon(tmp_path, 1))
+    elif card == "broken":
+        (tmp_path / "daemon.json").write_text("{")
+    with (
+        Folder(tmp_path).locked(),
+        pytest.raises(StartError, match=f"in use by process {os.getpid()}, which runs no jobs"),
+    ):
+        find(tmp_path)
+
+
+def test_a_process_can_be_waited_for() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        assert wait_gone(ended.pid, 10)
+    assert not wait_gone(os.getpid(), 0)
+
+
+def test_what_pods_left_is_found_by_their_folder_and_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-ISc", "import sys, time; print(flush=True); time.sleep(1000)"]
+    known = [*command, f"{tmp_path}/node/pods/1"]
+    other = [*command, f"{tmp_path}/nodes"]
+    with (
+        subprocess.Popen(known, stdout=subprocess.PIPE) as pod,
+        subprocess.Popen(other, stdout=subprocess.PIPE) as stranger,
+    ):
+        for process in (pod, stranger):
+            assert process.stdout is not None
+            process.stdout.readline()
+        assert leftovers.find(tmp_path) == [pod.pid]
+        assert leftovers.end(tmp_path, 0) >= 1
+        assert pod.wait(10) == -9
+        assert stranger.poll() is None
+        stranger.kill()

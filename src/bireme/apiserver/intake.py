@@ -50,7 +50,11 @@ class Intake:
         """Fill in what depends on other objects, and refuse what they forbid."""
 
     def problems(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> list[FieldError]:
-        """What is wrong with an object by its schema and by its admission."""
+        """What is wrong with an object by its schema."""
+        return []
+
+    def judge(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> list[FieldError]:
+        """What is wrong with an object that is valid by its schema."""
         return []
 
     def advise(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> None:

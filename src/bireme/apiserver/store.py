@@ -259,7 +259,8 @@ class Store:
         objects.check_namespace(kind, namespace, dict(metadata))
         metadata.setdefault("name", name)
         objects.check_name(name, metadata)
-        self._check_applied(kind, old, metadata)
+        if old is None and metadata.get("uid"):
+            raise errors.nothing_with_uid(kind, name, metadata["uid"])
         merged = self._intake.applied(kind, old, wanted, now, terms, subresource)
         try:
             new = objects.shaped(kind, self._intake.read(kind, merged, Terms()))
@@ -377,13 +378,6 @@ class Store:
         objects.check_namespace(kind, namespace, new["metadata"])
         return new
 
-    def _check_applied(self, kind: Kind, old: Object | None, given: Object) -> None:
-        """An apply that names a UID or a version means the object that has it."""
-        if old is None and given.get("uid"):
-            raise errors.nothing_with_uid(kind, given["name"], given["uid"])
-        if old is not None and given.get("resourceVersion"):
-            _check_version(kind, old["metadata"], given)
-
     def _admit(self, kind: Kind, namespace: str, name: str) -> None:
         """Only namespaces that are there, and stay, take new objects."""
         if kind.namespaced and is_terminating(self.get(NAMESPACE, namespace)):
@@ -406,7 +400,8 @@ class Store:
             metadata["name"] = self._free_name(kind, metadata)
         kind.rules.prepare_create(new)
         problems = [*objects.metadata_problems(kind, metadata), *kind.rules.problems(new, None)]
-        _refuse(kind, metadata, [*problems, *self._intake.problems(kind, new, None, terms)])
+        problems += self._intake.problems(kind, new, None, terms)
+        _refuse(kind, metadata, problems or self._intake.judge(kind, new, None, terms))
         self._intake.advise(kind, new, None, terms)
         if metadata.get("resourceVersion", "0") != "0":
             raise errors.internal("resourceVersion should not be set on objects to be created")
@@ -454,7 +449,8 @@ class Store:
         if kind.has_generation and not same(_content(new), _content(old)):
             new["metadata"]["generation"] = old["metadata"]["generation"] + 1
         problems = [*objects.changed_problems(kind, new, old), *kind.rules.problems(new, old)]
-        _refuse(kind, new["metadata"], [*problems, *self._intake.problems(kind, new, old, terms)])
+        problems += self._intake.problems(kind, new, old, terms)
+        _refuse(kind, new["metadata"], problems or self._intake.judge(kind, new, old, terms))
         self._intake.advise(kind, new, old, terms)
         return self.commit(kind, old, new)
 

@@ -107,7 +107,10 @@ class BySchema(Intake):
             if not found and kind.resource == CUSTOM_RESOURCE_DEFINITION.resource:
                 terms.warnings += crd_warnings(new)
             return found
-        return validate(schema_of(kind), new, old) or _admission_problems(kind, new, old, terms)
+        return validate(schema_of(kind), new, old)
+
+    def judge(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> list[FieldError]:
+        return _admission_problems(kind, new, old, terms)
 
     def advise(self, kind: Kind, new: Object, old: Object | None, terms: Terms) -> None:
         if kind.custom:

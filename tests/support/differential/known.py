@@ -153,7 +153,11 @@ KNOWN: tuple[Known, ...] = (
         ),
         _fields(_without("status", "resourceVersion")),
     ),
-    Known("versions of claims", _path("/persistentvolumeclaims"), _fields(_without("resourceVersion"))),
+    Known(
+        "versions of claims and nodes",
+        _path("/persistentvolumeclaims|/nodes"),
+        _fields(_without("resourceVersion")),
+    ),
     Known(
         "preconditions of namespaces",
         lambda call, real, ours: (

@@ -61,7 +61,8 @@ def _core(
         objects.namespace = SPACE
         made = {key: value for key, value in objects.make(kind.kind, "a").items() if key != "metadata"}
         # An empty list of rules is null when it is read again, but its writer owns it.
-        return {key: value for key, value in made.items() if (key, value) != ("rules", [])}
+        # A key without a value is written once more by the next write.
+        return {key: value for key, value in made.items() if value not in ([], {"n": None})}
 
     return Subject(kind, make, changes, statuses, wrong)
 
@@ -232,7 +233,7 @@ QUEUES = _ours(
     {"spec": {"priority": 7}},
     {"spec": {"maxDuration": None}},
     statuses=({"phase": "Open"}, {}),
-    wrong=({"spec": {"priority": "x"}}, {"spec": {"quota": {"requests": {"cpu": []}}}}),
+    wrong=({"spec": {"priority": "x"}}, {"spec": {"quota": []}}),
 )
 WIDGET_OBJECTS = Subject(
     WIDGETS,

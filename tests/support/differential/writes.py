@@ -117,8 +117,9 @@ class Writes:
 
     def __init__(self, random: Random, subject: Subject) -> None:
         self._random, self._subject = random, subject
-        # Writes that change nothing make a version of a claim there.
-        self._stale = () if subject.kind.kind == "PersistentVolumeClaim" else ("first", "previous")
+        # Writes that change nothing make a version of these kinds there.
+        rewritten = subject.kind.kind in ("PersistentVolumeClaim", "Node")
+        self._stale = () if rewritten else ("first", "previous")
 
     def any(self) -> Call:
         """A call of any sort; writes more often than others."""
@@ -157,6 +158,8 @@ class Writes:
         if metadata is not None:
             return Call("POST", self._subject.collection, body)
         written, params = self._written(body)
+        if named.get("resourceVersion") == "x":
+            return self.get()
         if "resourceVersion" in named:
             # Nobody looks at it in a dry run.
             params.pop("dryRun", None)
@@ -208,7 +211,12 @@ class Writes:
         letter = self._letter()
         content = _without_nulls(self._change() if not subresource else self._status_change())
         if self._chance(0.3):
+            # Two pods in one would have volumes of several types.
+            letter = self._random.choice("cdefgh") if self._subject.kind.kind == "Pod" else letter
             content = _without_nulls({**self._subject.make(self._random), **content})
+        if content.get("spec") == {}:
+            # A custom kind's spec that goes that way is null, and refused.
+            del content["spec"]
         if not _is_readable(content.get("metadata", {})):
             del content["metadata"]
         elif self._subject.kind.custom and "metadata" in content:
@@ -219,7 +227,7 @@ class Writes:
             content["status"] = self._subject.statuses[0]
         name = {"name": self._subject.name(letter)}
         body = merged({**self._subject.head, "metadata": name}, content)
-        if self._chance(0.1):
+        if self._chance(0.1) and body["metadata"]["name"] == name["name"]:
             # Of several unknown fields a server names any.
             body = merged(body, {"unknown": 1})
         params = {**self._params(), "fieldManager": self._random.choice(["one", "two"])}
@@ -263,6 +271,9 @@ class Writes:
         if self._subject.wrong and self._chance(0.1):
             return self._random.choice(self._subject.wrong)
         metadata = {"metadata": self._metadata()} if self._chance(0.6) else {}
+        if {"generateName", "deletionTimestamp"}.intersection(metadata.get("metadata", ())):
+            # Which kinds look at them again is a matter of each.
+            metadata = {}
         content = (
             self._random.choice(self._subject.changes) if self._subject.changes and self._chance(0.6) else {}
         )

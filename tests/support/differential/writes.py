@@ -184,7 +184,7 @@ class Writes:
         if not version.get("resourceVersion", True):
             body["$merge"] = {**change, "metadata": {**change.get("metadata", {}), "resourceVersion": None}}
         params = self._params()
-        if version.get("resourceVersion") == "0":
+        if version.get("resourceVersion"):
             # An object that a dry run would create keeps it.
             params.pop("dryRun", None)
         return Call("PUT", self._subject.path(letter, subresource), body, params)

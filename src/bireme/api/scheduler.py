@@ -1,5 +1,6 @@
 """Queue and PodGroup: who may use how much, and which pods start together."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -158,10 +159,32 @@ class PodGroupCondition(Condition, frozen=True, omit_defaults=False):
     )
 
 
+class GangBinding(Model, frozen=True):
+    """A plan that is being carried out; there only until its last pod is bound."""
+
+    since: Annotated[datetime, field("When the first pod was to be bound.", required=True)]
+    nodes: Annotated[
+        dict[str, tuple[str, ...]], field("Which pods go to each node.", maxProperties=5000)
+    ] = {}
+
+
+class Waiting(Model, frozen=True):
+    """Why a group waits; there only while it does."""
+
+    reason: Annotated[str, field("One word from a closed list.", required=True)]
+    message: Annotated[str, field("The numbers behind it.")] = ""
+    position: Annotated[int | None, field("Its place among those of its queue that wait, from 1.")] = None
+    earliest_start: Annotated[
+        datetime | None, field("When it starts at the latest, where the pods' longest durations tell.")
+    ] = None
+
+
 class PodGroupStatus(PodCounts, frozen=True, omit_defaults=False):
     """What is observed of a group."""
 
     allocated: Annotated[ResourceList, field("What its pods hold.", **_RESOURCES)] = {}
+    waiting: Annotated[Waiting | None, field("Why it waits; absent while it does not.")] = None
+    binding: Annotated[GangBinding | None, field("The plan that is being carried out.")] = None
     conditions: Annotated[
         tuple[PodGroupCondition, ...], field("SufficientGroupMember and GroupScheduled.", **_CONDITIONS)
     ] = ()

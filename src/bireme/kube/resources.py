@@ -50,6 +50,7 @@ SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 EVENTS: Final = Resource("", "v1", "events", "Event")
 PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PERSISTENT_VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
@@ -64,6 +65,7 @@ CLUSTER_ROLE_BINDINGS: Final = Resource(
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
+STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
@@ -78,6 +80,8 @@ RESOURCES_BY_KIND: Final[dict[str, Resource]] = {
         SERVICE_ACCOUNTS,
         EVENTS,
         PERSISTENT_VOLUME_CLAIMS,
+        PERSISTENT_VOLUMES,
+        STORAGE_CLASSES,
         NODES,
         NAMESPACES,
         DEPLOYMENTS,

@@ -1,0 +1,162 @@
+"""Tells what is: the status of Queues and PodGroups, and the PodScheduled condition of pods that wait."""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from bireme.api.kinds import POD_GROUP, QUEUE
+from bireme.api.scheduler import PodGroupStatus, QueueStatus, Waiting
+from bireme.control.queue import WorkQueue
+from bireme.control.scheduler.mirror import Mirror
+from bireme.kube.client import Client
+from bireme.kube.errors import KubeError, NotFound
+from bireme.kube.resources import PODS, resource_of
+from bireme.scheduling.decisions import Decisions
+from bireme.scheduling.reasons import LACK_OF_NODES
+from bireme.scheduling.reasons import Waiting as Verdict
+from bireme.scheduling.status import group_status, queue_status
+from bireme.scheduling.units import Key, Tracked, Unit, lacking
+
+log = logging.getLogger("bireme.scheduler")
+
+REST_SECONDS: Final = 0.5
+"""A status rests for so long before it is written again: a gang's thousand pods change one by one."""
+PATIENCE_SECONDS: Final = 1.0
+"""Pods that wait for less are not told so."""
+
+Subject = Key | str
+"""A unit, or the name of a queue."""
+
+
+class Reporter:
+    """Writes what differs from what is there, and nothing else."""
+
+    def __init__(self, client: Client, mirror: Mirror) -> None:
+        self._client, self._mirror = client, mirror
+        self.queue: WorkQueue[Subject] = WorkQueue()
+        self._waiting: dict[Key, Verdict] = {}
+        self._positions: dict[Key, int] = {}
+        self._told: dict[str, str] = {}
+
+    def heard(self, decisions: Decisions) -> None:
+        """Take note of what a round found; what changed is told after a moment."""
+        before, self._waiting = self._waiting, dict(decisions.waiting)
+        self._positions = self._number(decisions.waiting)
+        changed = {key for key in {*before, *self._waiting} if before.get(key) != self._waiting.get(key)}
+        for key in changed:
+            self.queue.add_after(key, PATIENCE_SECONDS if key in self._waiting else REST_SECONDS)
+
+    def touch(self, subject: Subject) -> None:
+        """Something of it changed."""
+        self.queue.add_after(subject, REST_SECONDS)
+
+    def _number(self, waiting: Mapping[Key, Verdict]) -> dict[Key, int]:
+        counts: dict[str, int] = {}
+        positions = {}
+        for key in waiting:
+            unit = self._mirror.state.units.get(key)
+            if unit is not None:
+                positions[key] = counts[unit.queue] = counts.get(unit.queue, 0) + 1
+        return positions
+
+    async def work(self, now: Callable[[], datetime]) -> None:
+        """Write statuses until cancelled."""
+        while (subject := await self.queue.get()) is not None:
+            try:
+                await self._report(subject, now())
+                self.queue.forget(subject)
+            except NotFound:
+                self.queue.forget(subject)
+            except KubeError as error:
+                log.warning("the status of %s is not written: %s", subject, error)
+                self.queue.retry(subject)
+            finally:
+                self.queue.done(subject)
+
+    async def _report(self, subject: Subject, now: datetime) -> None:
+        if isinstance(subject, str):
+            await self._report_queue(subject, now)
+            return
+        unit = self._mirror.state.units.get(subject)
+        if unit is None:
+            return
+        if unit.group is not None:
+            await self._report_group(unit, now)
+        await self._report_pods(unit)
+
+    async def _report_group(self, unit: Unit, now: datetime) -> None:
+        assert unit.group is not None
+        metadata, old = unit.group.metadata, unit.group.status
+        binding = old.binding if old is not None and lacking(unit, unit.settled())[0] else None
+        status = group_status(unit, self._waiting_status(unit), binding, now)
+        if old is not None and _same(old, status):
+            return
+        await self._client.patch(
+            resource_of(POD_GROUP),
+            metadata.namespace,
+            metadata.name,
+            {"metadata": {"uid": metadata.uid}, "status": _whole(status)},
+            subresource="status",
+        )
+
+    def _waiting_status(self, unit: Unit) -> Waiting | None:
+        verdict = self._waiting.get(unit.key)
+        if verdict is None:
+            return None
+        return Waiting(
+            reason=verdict.reason.value,
+            message=verdict.message,
+            position=self._positions.get(unit.key),
+            earliest_start=verdict.earliest_start,
+        )
+
+    async def _report_queue(self, name: str, now: datetime) -> None:
+        state = self._mirror.state
+        queue = state.queues.get(name)
+        if queue is None:
+            return
+        units = state.by_queue.get(name, {}).values()
+        status = queue_status(queue, units, state.held.get(name, {}), now)
+        if queue.status is None or not _same(queue.status, status):
+            body = {"metadata": {"uid": queue.metadata.uid}, "status": _whole(status)}
+            await self._client.patch(resource_of(QUEUE), None, name, body, subresource="status")
+
+    # Pods.
+
+    async def _report_pods(self, unit: Unit) -> None:
+        """PodScheduled is False with the reason Unschedulable for a lack of nodes, and for that alone."""
+        verdict = self._waiting.get(unit.key)
+        if verdict is None:
+            return
+        reason = "Unschedulable" if verdict.reason in LACK_OF_NODES else verdict.reason.value
+        for tracked in unit.waiting():
+            if _says(tracked) != reason and self._told.get(tracked.uid) != reason:
+                await self._tell_pod(tracked, reason, verdict.message)
+        self._told = {uid: told for uid, told in self._told.items() if uid in self._mirror.state.pods}
+
+    async def _tell_pod(self, tracked: Tracked, reason: str, message: str) -> None:
+        metadata = tracked.pod.metadata
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        body = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
+        await self._client.patch(
+            PODS, metadata.namespace, metadata.name, body, kind="strategic", subresource="status"
+        )
+        self._told[metadata.uid] = reason
+
+
+def _says(tracked: Tracked) -> str:
+    conditions = tracked.pod.status.conditions
+    return next((each.reason for each in conditions if each.type == "PodScheduled"), "")
+
+
+def _same(old: PodGroupStatus | QueueStatus, new: PodGroupStatus | QueueStatus) -> bool:
+    return msgspec.json.encode(old) == msgspec.json.encode(new)
+
+
+def _whole(status: PodGroupStatus | QueueStatus) -> dict[str, object]:
+    """As a merge patch that also takes away what is no longer there."""
+    written = msgspec.to_builtins(status)
+    return {"waiting": None, "binding": None, **written} if isinstance(status, PodGroupStatus) else written

@@ -1,0 +1,162 @@
+"""What keeps a unit from being placed before any node is looked at."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from bireme.api.scheduler import Queue
+from bireme.scheduling.labels import selects
+from bireme.scheduling.policy import Policy
+from bireme.scheduling.reasons import (
+    AddMembers,
+    AskLess,
+    CreateGroup,
+    CreateQueue,
+    OpenQueue,
+    Permit,
+    RaiseQuota,
+    Reason,
+    Remedy,
+    Repair,
+    Shortage,
+    Waiting,
+)
+from bireme.scheduling.requests import show, total
+from bireme.scheduling.shares import quota
+from bireme.scheduling.state import State
+from bireme.scheduling.storage import Unusable
+from bireme.scheduling.units import GROUP_LABEL, Standing, Tracked, lacking
+
+
+class Refusal(NamedTuple):
+    """A closed gate, and what opens it."""
+
+    waiting: Waiting
+    remedy: Remedy
+
+
+def closed_gates(state: State, policy: Policy, standing: Standing) -> Iterator[Refusal]:
+    """Every gate that is closed for the unit, in the order in which they are told."""
+    name = standing.unit.queue
+    queue = state.queues.get(name)
+    if queue is None:
+        message = f"queue {name} does not exist"
+        yield Refusal(Waiting(Reason.MISCONFIGURED, message), CreateQueue(name))
+        return
+    for gate in _GATES:
+        yield from gate(state, policy, standing, queue)
+
+
+def _configuration(state: State, _policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+    key = standing.unit.key
+    if key.group and standing.unit.group is None:
+        message = f"PodGroup {key.group}, which the pods' label {GROUP_LABEL} names, does not exist"
+        yield Refusal(Waiting(Reason.MISCONFIGURED, message), CreateGroup(key.namespace, key.group))
+    for tracked in standing.waiting:
+        problem = _problem(state, tracked)
+        if problem:
+            name = tracked.pod.metadata.name
+            yield Refusal(Waiting(Reason.MISCONFIGURED, f"pod {name}: {problem}"), Repair(name, problem))
+            return
+    yield from _shape_profile(state, standing, queue)
+
+
+def _problem(state: State, tracked: Tracked) -> str:
+    if tracked.pod.spec.resource_claims:
+        return "resource claims can't be used with a queue"
+    namespace, *claims = tracked.shape.claims
+    for name in claims:
+        reach = state.storage.reach(namespace, name)
+        if isinstance(reach, Unusable):
+            return reach.message
+    return ""
+
+
+def _shape_profile(state: State, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+    profile = queue.spec.resource_shape_profile
+    if not profile:
+        return
+    most = state.profiles.most.get(profile)
+    if most is None:
+        message = f"the queue's shape profile {profile} is not in the ConfigMap resource-shapes"
+        yield Refusal(Waiting(Reason.MISCONFIGURED, message), AskLess(profile, {}))
+        return
+    for tracked in standing.waiting:
+        requests = tracked.shape.requests
+        over = {name: n for name, n in most.items() if requests.get(name, 0) > n}
+        if over:
+            asked = _compare({name: requests[name] for name in over}, over, "at most")
+            name = tracked.pod.metadata.name
+            message = f"pod {name} asks for more than the shape profile {profile} allows: {asked}"
+            yield Refusal(Waiting(Reason.MISCONFIGURED, message), AskLess(profile, over))
+            return
+
+
+def _open(_state: State, _policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+    if queue.spec.closed:
+        name = standing.unit.queue
+        message = f"queue {name} is closed: it starts nothing new"
+        yield Refusal(Waiting(Reason.QUEUE_CLOSED, message), OpenQueue(name))
+
+
+def _permission(state: State, policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+    unit, namespace = standing.unit, standing.unit.key.namespace
+    if not policy.permissions or unit.granted:
+        return
+    if not selects(queue.spec.namespace_selector, state.namespaces.get(namespace, {})):
+        message = f"queue {unit.queue}: its namespaceSelector does not select namespace {namespace}"
+        yield Refusal(Waiting(Reason.NOT_PERMITTED, message), Permit(unit.queue, namespace))
+
+
+def _quota_ever(_state: State, _policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+    most = quota(queue)
+    if most is None:
+        return
+    whole = total([standing.unit.held, standing.asked])
+    over = {name: whole[name] for name, limit in most.items() if whole.get(name, 0) > limit}
+    if over:
+        name = standing.unit.queue
+        message = f"asks for more than the whole quota of queue {name}: {_compare(over, most, 'quota')}"
+        shortages = tuple(Shortage(each, n, most[each]) for each, n in sorted(over.items()))
+        yield Refusal(Waiting(Reason.EXCEEDS_QUOTA_EVER, message, shortages), RaiseQuota(name, over))
+
+
+def _members(_state: State, _policy: Policy, standing: Standing, _queue: Queue) -> Iterator[Refusal]:
+    unit, present = standing.unit, [*standing.settled, *standing.waiting]
+    missing, roles = lacking(unit, present)
+    if not missing:
+        return
+    any_role = missing - sum(roles.values())
+    wanted = roles | ({"": any_role} if any_role else {})
+    of_roles = ", ".join(f"{count} of role {role}" for role, count in sorted(roles.items()))
+    message = f"has {len(present)} of {unit.spec.min_member} members" + (
+        f"; lacks {of_roles}" if roles else ""
+    )
+    yield Refusal(Waiting(Reason.INSUFFICIENT_MEMBERS, message), AddMembers(wanted))
+
+
+_Gate = Callable[[State, Policy, Standing, Queue], Iterator[Refusal]]
+_GATES: tuple[_Gate, ...] = (_configuration, _open, _permission, _quota_ever, _members)
+
+
+def over_quota(queue: Queue, held: Mapping[str, int], asked: Mapping[str, int]) -> tuple[Shortage, ...]:
+    """By what a queue would pass its quota, if so much came to what it holds."""
+    return tuple(
+        Shortage(name, asked[name], max(0, limit - held.get(name, 0)))
+        for name, limit in sorted((quota(queue) or {}).items())
+        if asked.get(name, 0) and held.get(name, 0) + asked[name] > limit
+    )
+
+
+def quota_message(queue: str, shortages: tuple[Shortage, ...]) -> str:
+    parts = ", ".join(
+        f"asks for {show(each.resource, each.asked)} of {each.resource}, "
+        f"{show(each.resource, each.free)} left"
+        for each in shortages
+    )
+    return f"the quota of queue {queue} is used: {parts}"
+
+
+def _compare(over: Mapping[str, int], most: Mapping[str, int], word: str) -> str:
+    return ", ".join(
+        f"{show(name, n)} of {name} ({word} {show(name, most[name])})" for name, n in sorted(over.items())
+    )

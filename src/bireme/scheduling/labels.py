@@ -1,0 +1,75 @@
+"""Which labels, nodes and taints are meant: Kubernetes' selectors, decided."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+Labels = Mapping[str, str]
+Selector = Mapping[str, Any]
+
+
+def selects(selector: Selector | None, labels: Labels) -> bool:
+    """Whether a LabelSelector selects these labels: None nothing, `{}` everything."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
+
+
+def _holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
+    value = labels.get(requirement["key"])
+    return _OPERATORS[requirement["operator"]](value, requirement.get("values") or ())
+
+
+def _is_number(text: str | None) -> bool:
+    return text is not None and text.lstrip("-").isdigit()
+
+
+def _greater(value: str | None, values: Sequence[str]) -> bool:
+    return value is not None and _is_number(value) and _is_number(values[0]) and int(value) > int(values[0])
+
+
+def _less(value: str | None, values: Sequence[str]) -> bool:
+    return value is not None and _is_number(value) and _is_number(values[0]) and int(value) < int(values[0])
+
+
+_OPERATORS: Final[dict[str, Callable[[str | None, Sequence[str]], bool]]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value is None or value not in values,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
+    "Gt": _greater,
+    "Lt": _less,
+}
+
+
+def term_selects(term: Mapping[str, Any], name: str, labels: Labels) -> bool:
+    """Whether one term of a NodeSelector selects a node; an empty term selects none."""
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(_holds(each, labels) for each in expressions) and all(
+        _holds(each, {"metadata.name": name}) for each in fields
+    )
+
+
+def any_term_selects(terms: Sequence[Mapping[str, Any]], name: str, labels: Labels) -> bool:
+    """Whether a NodeSelector, whose terms are alternatives, selects a node."""
+    return any(term_selects(term, name, labels) for term in terms)
+
+
+def tolerates(tolerations: Sequence[Mapping[str, Any]], taint: Mapping[str, str]) -> bool:
+    """Whether one of the tolerations bears with the taint."""
+    return any(_bears(each, taint) for each in tolerations)
+
+
+def _bears(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+    effect, key = toleration.get("effect"), toleration.get("key")
+    if effect and effect != taint["effect"]:
+        return False
+    if key and key != taint["key"]:
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return True
+    return bool(key) and toleration.get("value", "") == taint.get("value", "")

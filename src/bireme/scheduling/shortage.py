@@ -1,0 +1,80 @@
+"""Why pods fit nowhere: no node is large enough, the free room is in pieces, or others hold it."""
+
+from collections.abc import Sequence
+
+from bireme.api.scheduler import Queue
+from bireme.scheduling.placement import Ground, place
+from bireme.scheduling.reasons import Reason, Shortage, Waiting
+from bireme.scheduling.requests import PODS, show, total
+from bireme.scheduling.room import Room
+from bireme.scheduling.state import State
+from bireme.scheduling.units import Tracked
+
+
+def why_it_does_not_fit(state: State, queue: Queue, pods: Sequence[Tracked], room: Room) -> Waiting:
+    """The reason why the pods can't all be placed into the room now."""
+    misfit = next((each for each in pods if not _fits_an_empty_node(state, queue, each)), None)
+    if misfit is not None:
+        return Waiting(Reason.DOES_NOT_FIT_ANY_NODE, _misfit_message(state, queue, misfit))
+    if not fits_empty_cluster(state, queue, pods):
+        message = f"the cluster can't hold its {len(pods)} pods at once, not even with nothing else on it"
+        return Waiting(Reason.DOES_NOT_FIT_ANY_NODE, message)
+    shortages = _shortages(state, queue, pods, room)
+    if shortages:
+        return Waiting(Reason.WAITING_FOR_RESOURCES, _shortage_message(pods, shortages), shortages)
+    message = f"what its {len(pods)} pods ask for is free, but in pieces that are too small"
+    return Waiting(Reason.FRAGMENTED, message)
+
+
+def _fits_an_empty_node(state: State, queue: Queue, tracked: Tracked) -> bool:
+    mask = state.eligible(tracked.shape, queue)
+    return bool(state.nodes.whole.capacity(tracked.shape.requests, mask).any())
+
+
+def empty_ground(state: State) -> Ground:
+    """The cluster with nothing on it."""
+    everybody = frozenset(uid for uid, each in state.pods.items() if each.holds)
+    ground = state.ground()
+    return ground.with_room(state.nodes.whole)._replace(neighbours=ground.neighbours.without(everybody))
+
+
+def fits_empty_cluster(state: State, queue: Queue, pods: Sequence[Tracked]) -> bool:
+    members = [each.member for each in pods]
+    return place(empty_ground(state), members, state.eligible_for(queue)) is not None
+
+
+def _shortages(state: State, queue: Queue, pods: Sequence[Tracked], room: Room) -> tuple[Shortage, ...]:
+    """Resources of which the nodes together have less than is asked."""
+    asked = total(each.shape.requests for each in pods)
+    mask = state.eligible(pods[0].shape, queue)
+    for each in {each.shape.place: each for each in pods}.values():
+        mask = mask | state.eligible(each.shape, queue)
+    free = room.sum(mask, asked)
+    return tuple(Shortage(name, n, free[name]) for name, n in sorted(asked.items()) if free[name] < n)
+
+
+def _shortage_message(pods: Sequence[Tracked], shortages: Sequence[Shortage]) -> str:
+    parts = ", ".join(
+        f"{show(each.resource, each.asked)} of {each.resource} ({show(each.resource, each.free)} free)"
+        for each in shortages
+    )
+    return f"its {len(pods)} pods ask for {parts}"
+
+
+def _misfit_message(state: State, queue: Queue, tracked: Tracked) -> str:
+    requests = tracked.shape.requests
+    mask = state.eligible(tracked.shape, queue)
+    name, count = tracked.pod.metadata.name, len(state.nodes.columns)
+    if not count:
+        return f"pod {name}: there are no nodes"
+    if not mask.any():
+        return f"pod {name}: its rules and the queue's leave none of {count} nodes"
+    most = {each: int(state.nodes.whole.row(each)[mask].max()) for each in requests}
+    over = [
+        f"{show(each, amount)} of {each} (the largest has {show(each, most[each])})"
+        for each, amount in sorted(requests.items())
+        if amount > most[each] and each != PODS
+    ]
+    if over:
+        return f"pod {name} asks for {', '.join(over)}; {int(mask.sum())} of {count} nodes are eligible"
+    return f"pod {name}: no node of {int(mask.sum())} eligible has all that it asks for together"

@@ -1,0 +1,214 @@
+"""Who has to go so that a unit fits: the fewest possible, the least protected first.
+
+Items are in the order in which they would be taken. The answer protects the last items first: an item is
+spared if those before it, with the ones already found needed, suffice. Sufficing is taken to be monotone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from bireme.scheduling.requests import Amounts, add
+from bireme.scheduling.room import Mask, Room
+from bireme.scheduling.shares import dominant_share, limits
+from bireme.scheduling.state import State
+from bireme.scheduling.units import Tracked, Unit
+
+
+class Item(NamedTuple):
+    """Pods that go together."""
+
+    pods: tuple[Tracked, ...]
+
+
+Fits = Callable[[Room, frozenset[str]], bool]
+
+
+def fewest(releases: "Releases", room: Room, fits: Fits) -> list[int] | None:
+    """The numbers of the items that must go, or None if all together do not suffice.
+
+    `fits` is asked about a room, and the pods that would be gone from it.
+    """
+
+    def suffices(prefix: int) -> bool:
+        return fits(releases.freed(base, prefix), releases.uids(prefix, needed))
+
+    base, needed = room, list[int]()
+    pool = len(releases.items)
+    if not suffices(pool):
+        return None
+    while not suffices(0):
+        pool = smallest_prefix(pool, suffices) - 1
+        needed.insert(0, pool)
+        base = releases.freed_one(base, pool)
+    return needed
+
+
+def fewest_alike(
+    releases: "Releases", room: Room, requests: Mapping[str, int], mask: Mask, count: int
+) -> list[int] | None:
+    """The same for pods of one shape without demands on their neighbours: every item is asked once."""
+
+    def suffices(prefix: int) -> bool:
+        return int(releases.freed(room, prefix).capacity(requests, mask).sum()) >= count
+
+    if not suffices(len(releases.items)):
+        return None
+    pool = smallest_prefix(len(releases.items), suffices)
+    after = releases.freed(room, pool)
+    capacity = after.capacity(requests, mask)
+    spare = int(capacity.sum()) - count
+    useful = releases.touching(capacity > room.capacity(requests, mask))
+    needed = []
+    for number in range(pool - 1, -1, -1):
+        if not useful[number]:
+            continue
+        loss = releases.loss(after, requests, mask, number)
+        if loss <= spare:
+            spare -= loss
+            releases.take_back(after, number)
+        else:
+            needed.append(number)
+    return needed[::-1]
+
+
+def smallest_prefix(count: int, suffices: Callable[[int], bool]) -> int:
+    """The fewest first items that suffice; all of them are known to."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if suffices(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def preemptible_items(
+    state: State, priority: int, held: Mapping[str, Mapping[str, int]], excluded: set[str]
+) -> list[Item]:
+    """What a queue of this priority may take: first what groups have beyond their minimum, then groups."""
+    units = sorted(_preemptible_units(state, priority, held), key=lambda each: each[0])
+    surplus: list[Item] = []
+    whole: list[Item] = []
+    for _, unit in units:
+        pods = _running(unit, excluded)
+        extra = _surplus(unit, pods)
+        surplus += [Item((each,)) for each in extra]
+        spared = {each.uid for each in extra}
+        rest = tuple(each for each in pods if each.uid not in spared)
+        if rest:
+            whole.append(Item(rest))
+    return surplus + whole
+
+
+def _preemptible_units(
+    state: State, priority: int, held: Mapping[str, Mapping[str, int]]
+) -> Iterator[tuple[tuple[int, Fraction, int, float, str], Unit]]:
+    """Lowest queue priority, largest dominant share, lowest group priority, newest first."""
+    for name, units in state.by_queue.items():
+        queue = state.queues.get(name)
+        if queue is None or queue.spec.priority >= priority or not queue.spec.is_preemptible:
+            continue
+        share = dominant_share(held.get(name, {}), limits(state, queue))
+        for unit in units.values():
+            newest = -unit.created.timestamp()
+            yield (queue.spec.priority, -share, unit.spec.priority, newest, str(unit.key)), unit
+
+
+def _running(unit: Unit, excluded: set[str]) -> list[Tracked]:
+    """The pods that hold something and stay, newest first."""
+    pods = [
+        each for each in unit.pods.values() if each.holds and not each.leaving and each.uid not in excluded
+    ]
+    return sorted(pods, key=lambda each: each.order, reverse=True)
+
+
+def _surplus(unit: Unit, pods: Sequence[Tracked]) -> list[Tracked]:
+    """The pods that a group can lose and still have its minimum, newest first."""
+    settled = unit.settled()
+    spare = len(settled) - unit.spec.min_member
+    roles = Counter(each.role for each in settled)
+    least = {role.name: role.min_member for role in unit.spec.roles}
+    extra: list[Tracked] = []
+    for each in pods:
+        if len(extra) < spare and roles[each.role] > least.get(each.role, 0):
+            roles[each.role] -= 1
+            extra.append(each)
+    return extra
+
+
+class Releases:
+    """What items would give back, so laid out that any first so many of them are one slice."""
+
+    def __init__(self, state: State, items: Sequence[Item]) -> None:
+        self.items = items
+        here: list[tuple[int, Mapping[str, int]]] = []
+        self._ends = [0]
+        for item in items:
+            here += [
+                (column, pod.shape.requests)
+                for pod in item.pods
+                if (column := state.nodes.columns.get(pod.node)) is not None
+            ]
+            self._ends.append(len(here))
+        self._here = here
+        self._columns = np.array([column for column, _ in here], dtype=np.int64)
+        names = sorted({name for _, requests in here for name in requests})
+        self._amounts = {
+            name: np.array([requests.get(name, 0) for _, requests in here], dtype=np.int64) for name in names
+        }
+
+    def freed(self, room: Room, prefix: int) -> Room:
+        """The room with what the first items hold given back."""
+        return self._slice_freed(room, slice(0, self._ends[prefix]))
+
+    def freed_one(self, room: Room, number: int) -> Room:
+        """The room with what one item holds given back."""
+        return self._slice_freed(room, self._slice(number))
+
+    def _slice_freed(self, room: Room, part: slice) -> Room:
+        more = room.copy()
+        columns = self._columns[part]
+        if len(columns):
+            for name, amounts in self._amounts.items():
+                row = more.row(name)
+                row += np.bincount(columns, amounts[part], room.size).astype(np.int64)
+        return more
+
+    def take_back(self, room: Room, number: int) -> None:
+        """Let one item stay after all."""
+        for column, requests in self._here[self._slice(number)]:
+            room.add(column, requests, -1)
+
+    def loss(self, room: Room, requests: Mapping[str, int], mask: Mask, number: int) -> int:
+        """How many pods of these requests fewer fit into the room if an item stays."""
+        back: dict[int, Amounts] = {}
+        for column, held in self._here[self._slice(number)]:
+            if mask[column]:
+                add(back.setdefault(column, {}), held)
+        lost = 0
+        for column, held in back.items():
+            free = {name: int(room.row(name)[column]) for name in requests}
+            before = min(free[name] // n for name, n in requests.items())
+            after = min((free[name] - held.get(name, 0)) // n for name, n in requests.items())
+            lost += max(before, 0) - max(after, 0)
+        return lost
+
+    def touching(self, mask: Mask) -> Mask:
+        """Of each item, whether one of its pods is on one of the nodes."""
+        hits = np.concatenate([[0], np.cumsum(mask[self._columns])])
+        ends = np.array(self._ends)
+        return np.asarray(hits[ends[1:]] > hits[ends[:-1]])
+
+    def _slice(self, number: int) -> slice:
+        return slice(self._ends[number], self._ends[number + 1])
+
+    def pods(self, numbers: Iterable[int]) -> list[Tracked]:
+        return [pod for number in numbers for pod in self.items[number].pods]
+
+    def uids(self, prefix: int, needed: Sequence[int] = ()) -> frozenset[str]:
+        return frozenset(pod.uid for pod in self.pods([*range(prefix), *needed]))

@@ -1,0 +1,191 @@
+"""Whose turn it is, who may, and how much."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from bireme.scheduling import Policy
+from bireme.scheduling.objects import Namespace, Profiles
+from bireme.scheduling.units import GRANT_ANNOTATION, Key
+from support.scheduling import NAMESPACE, NOW, Cluster, node, queue
+
+
+def test_the_queue_of_higher_priority_goes_first() -> None:
+    cluster = Cluster(node("a", cpu=1), queues=(queue("low", priority=1), queue("high", priority=2)))
+    cluster.submit("early", "low", cpu=1)
+    cluster.submit("late", "high", cpu=1)
+    assert [start.unit.short for start in cluster.round().starts] == ["late"]
+
+
+def test_without_a_quota_a_share_is_of_the_capacity_that_the_queue_may_use() -> None:
+    queues = (
+        queue("half", nodeSelector={"matchLabels": {"zone": "x"}}),
+        queue("whole"),
+    )
+    nodes = (node("a", {"zone": "x"}, cpu=10), node("b", cpu=10))
+    cluster = Cluster(*nodes, queues=queues)
+    cluster.submit("h", "half", cpu=4)
+    cluster.submit("w", "whole", cpu=7)
+    cluster.settle()
+    # half holds 4 of 10, whole 7 of 20: whole goes first.
+    cluster.submit("h2", "half", cpu=1)
+    cluster.submit("w2", "whole", cpu=1)
+    assert [start.unit.short for start in cluster.round().starts] == ["w2", "h2"]
+
+
+def test_inside_a_queue_priority_goes_before_age() -> None:
+    cluster = Cluster(node("a", cpu=3), queues=(queue("q"),))
+    for name, priority in (("old", 1), ("young", 1), ("important", 2)):
+        cluster.submit(name, "q", priority=priority, cpu=1)
+    assert [start.unit.short for start in cluster.round().starts] == ["important", "old", "young"]
+
+
+def test_a_share_follows_what_the_round_has_started() -> None:
+    cluster = Cluster(node("a", cpu=4), queues=(queue("x"), queue("y")))
+    for name in ("x1", "x2", "y1", "y2"):
+        cluster.submit(name, name[0], cpu=1)
+    assert [start.unit.short for start in cluster.round().starts] == ["x1", "y1", "x2", "y2"]
+
+
+def test_a_closed_queue_starts_nothing_new_and_what_runs_goes_on() -> None:
+    cluster = Cluster(node("a", cpu=2), queues=(queue("q"),))
+    cluster.submit("runs", "q", cpu=1)
+    cluster.settle()
+    cluster.state.put_queue(queue("q", closed=True))
+    cluster.submit("waits", "q", cpu=1)
+    decisions = cluster.settle()
+    assert cluster.running() == {"runs"}
+    assert not decisions.evictions
+    assert cluster.reason("waits") == "QueueClosed"
+
+
+def test_over_quota_waits_and_what_runs_goes_on() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", {"cpu": 2}),))
+    cluster.submit("runs", "q", 2, cpu=1)
+    cluster.settle()
+    cluster.submit("waits", "q", cpu=1)
+    assert cluster.reason("waits") == "WaitingForQuota"
+    cluster.state.put_queue(queue("q", {"cpu": 1}))
+    cluster.settle()
+    assert cluster.running() == {"runs"}
+
+
+def test_a_resource_that_the_quota_does_not_name_is_free() -> None:
+    cluster = Cluster(node("a", cpu=9, memory=9), queues=(queue("q", {"cpu": 2}),))
+    cluster.submit("much", "q", cpu=1, memory=9)
+    cluster.settle()
+    assert cluster.running() == {"much"}
+
+
+def test_more_than_the_whole_quota_waits_for_ever() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", {"cpu": 2}),))
+    cluster.submit("large", "q", 3, cpu=1)
+    assert cluster.reason("large") == "ExceedsQuotaEver"
+
+
+def test_a_pod_that_is_leaving_still_holds_its_quota() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", {"cpu": 1}),))
+    cluster.submit("old", "q", cpu=1)
+    cluster.settle()
+    cluster.terminate("old-0")
+    cluster.submit("new", "q", cpu=1)
+    assert cluster.reason("new") == "WaitingForQuota"
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "reason"),
+    [
+        (None, {}, "NotPermitted"),
+        ({}, {}, ""),
+        ({"matchLabels": {"team": "x"}}, {"team": "x"}, ""),
+        ({"matchLabels": {"team": "x"}}, {"team": "y"}, "NotPermitted"),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, {}, "NotPermitted"),
+    ],
+    ids=["unset", "all", "selected", "not selected", "expression"],
+)
+def test_namespaces_that_the_selector_selects_may_use_a_queue(
+    selector: dict[str, object] | None, labels: dict[str, str], reason: str
+) -> None:
+    cluster = Cluster(node("a", cpu=1), queues=(queue("q", namespaceSelector=selector),))
+    cluster.state.put_namespace(
+        msgspec.convert({"metadata": {"name": NAMESPACE, "labels": labels}}, Namespace)
+    )
+    cluster.submit("job", "q", cpu=1)
+    assert cluster.reason("job") == reason
+
+
+def test_a_user_who_may_use_the_queue_is_let_in_by_the_grant_of_admission() -> None:
+    cluster = Cluster(node("a", cpu=1), queues=(queue("q", namespaceSelector=None),))
+    key = cluster.submit("job", "q", cpu=1)
+    group = cluster.state.units[key].group
+    assert group is not None
+    granted = msgspec.structs.replace(group.metadata, annotations={GRANT_ANNOTATION: "q"})
+    cluster.state.put_group(msgspec.structs.replace(group, metadata=granted))
+    assert cluster.reason("job") == ""
+
+
+def test_where_there_is_one_user_nobody_is_asked() -> None:
+    queues = (queue("q", namespaceSelector=None),)
+    cluster = Cluster(node("a", cpu=1), queues=queues, policy=Policy(permissions=False))
+    cluster.submit("job", "q", cpu=1)
+    assert cluster.reason("job") == ""
+
+
+def test_a_shape_profile_limits_what_one_pod_may_request() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", resourceShapeProfile="small"),))
+    cluster.submit("job", "q", 2, cpu=2)
+    assert cluster.reason("job") == "Misconfigured"
+    cluster.state.profiles = Profiles({"small": {"cpu": 1000}})
+    assert "at most 1" in cluster.explain("job").message
+    cluster.state.profiles = Profiles({"small": {"cpu": 2000}})
+    assert cluster.reason("job") == ""
+
+
+def test_a_queue_uses_its_own_nodes_only() -> None:
+    queues = (queue("q", nodeSelector={"matchLabels": {"zone": "x"}}),)
+    cluster = Cluster(node("a", cpu=9), node("b", {"zone": "x"}, cpu=1), queues=queues)
+    cluster.submit("job", "q", cpu=1)
+    cluster.settle()
+    assert cluster.nodes_of("job") == ["b"]
+
+
+def test_a_pod_that_exists_for_longer_than_its_queue_allows_is_ended() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", maxDuration="1h"),))
+    cluster.submit("job", "q", cpu=1)
+    cluster.settle()
+    created = cluster.state.pods["job-0"].pod.metadata.creation_timestamp
+    assert created is not None
+    assert cluster.round().wake_at == created + timedelta(hours=1)
+    cluster.now = created + timedelta(hours=1)
+    assert [each.pod for each in cluster.round().expirations] == ["job-0"]
+
+
+@pytest.mark.parametrize("limit", ["0", None], ids=["zero", "left out"])
+def test_without_a_limit_pods_live_for_ever(limit: str | None) -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", maxDuration=limit),))
+    cluster.submit("job", "q", cpu=1)
+    cluster.settle()
+    cluster.now = NOW + timedelta(days=10_000)
+    assert not cluster.round().expirations
+
+
+def test_a_queue_that_is_not_there_is_a_mistake() -> None:
+    cluster = Cluster(node("a", cpu=9))
+    cluster.submit("job", "nowhere", cpu=1)
+    assert cluster.reason("job") == "Misconfigured"
+    assert "nowhere" in cluster.explain("job").message
+
+
+def test_pods_whose_group_is_not_there_wait() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("default"),))
+    cluster.add_pod("orphan", "lost", cpu=1)
+    waiting = cluster.round().waiting[Key(NAMESPACE, "lost")]
+    assert waiting.reason == "Misconfigured"
+    assert "PodGroup lost" in waiting.message
+
+
+def test_resource_claims_can_not_be_used_with_a_queue() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q"),))
+    cluster.submit("job", "q", spec={"resourceClaims": [{"name": "gpu"}]}, cpu=1)
+    assert cluster.reason("job") == "Misconfigured"

@@ -10,8 +10,8 @@ READY := $(VENV)/.ready
 # Two processes on two cores; contract tests share one control plane per process.
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help setup demo check format lint types layers generated test long bench generate golden lock \
-	system-packages control-plane control-plane-path clients clean
+.PHONY: help setup demo check format lint types layers generated test long torch bench generate golden lock \
+	system-packages control-plane control-plane-path clients node e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,10 +42,14 @@ generated: $(READY)
 	@$(BIN)/python hack/generate.py --check
 
 test: check system-packages control-plane clients ## what CI runs: check, then every test but the heavy tiers
-	@$(PYTEST) -m "not long"
+	@$(PYTEST) -m "not long and not torch and not e2e"
 
 long: $(READY) control-plane clients ## the heavy tier: many more examples of every property
-	@BIREME_LONG=1 $(PYTEST)
+	@BIREME_LONG=1 $(PYTEST) -m "not torch and not e2e"
+
+torch: $(READY) ## ColossalAIJobs with the real torchrun; installs PyTorch, several GB, into the cache
+	@hack/torch
+	@$(BIN)/pytest tests/torch
 
 bench: $(READY) control-plane ## measure, and compare with the limits that the docs state
 	@$(BIN)/python -m bench
@@ -72,6 +76,12 @@ control-plane-path: ## print the folder of the control plane's binaries
 
 clients: ## build the older kubectl and the client-go program that tests try on API servers
 	@hack/clients/build
+
+node: ## build kubelet, kube-proxy, CoreDNS, helm and KWOK
+	@hack/node/build
+
+e2e: $(READY) ## jobs in real containers, on a node made here as root; or on BIREME_TEST_KUBECONFIG's cluster
+	@hack/node/e2e $(BIN)
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,18 +2,16 @@
 
 import sys
 
-from bench import cli_start, controller, plan, validate
+from bench import apiserver, cli_start, controller, embedded, plan, scheduling, validate
 
 
 def main() -> int:
     """Print what was measured, also where we lose."""
-    results = [result for module in (cli_start, validate, plan, controller) for result in module.measure()]
+    modules = (cli_start, validate, plan, scheduling, apiserver, embedded, controller)
+    results = [result for module in modules for result in module.measure()]
     results += controller.measure_growth()
     for result in results:
-        verdict = "kept" if result.kept else "MISSED"
-        figure = f"{result.measured:.2f}" if result.measured < 100 else f"{result.measured:.0f}"
-        limit = f"limit {result.limit:g} {result.unit}, {verdict}"
-        print(f"{result.name}: {figure} {result.unit} ({limit}) {result.note}")
+        print(result.line)
     return 0 if all(result.kept for result in results) else 1
 
 

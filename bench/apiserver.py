@@ -5,25 +5,38 @@ The load comes from one process with our own client, over TLS; server and client
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from bench.measurement import BIN, Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 CONCURRENCY = 32
-SECONDS = 4.0
-PODS = 10_000
-WATCHERS = 50
-WRITES_PER_SECOND = 200
 PATH = "/api/v1/namespaces/default"
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Load(NamedTuple):
+    """How much is asked of a server."""
+
+    pods: int = 10_000
+    read_seconds: float = 4.0
+    watchers: int = 50
+    watched_writes: int = 1_000
+    writes_per_second: int = 200
+
+
+_FULL = Load()
 
 
 class Server(NamedTuple):
@@ -32,14 +45,21 @@ class Server(NamedTuple):
     kubeconfig: Path
     pids: list[int]
 
+    def rss_mb(self) -> float:
+        return sum(_rss_mb(pid) for pid in self.pids)
+
+    def cpu_seconds(self) -> float:
+        return sum(_cpu_seconds(pid) for pid in self.pids)
+
 
 class Figures(NamedTuple):
     reads: float
     writes: float
+    write_cpu_ms: float
+    """Of the server, for each write."""
     list_seconds: float
     rss_mb: float
     watch_ms: float
-    start_ms: float = 0.0
 
 
 @contextlib.contextmanager
@@ -101,8 +121,6 @@ async def connect(server: Server) -> AsyncIterator[Any]:
 
 def make_pod() -> dict[str, Any]:
     """A worker of an MPIJob, as the controller makes it."""
-    import msgspec
-
     from bireme.admission import default
     from bireme.api.kinds import MPI_JOB
     from bireme.control.keys import generate_keys
@@ -124,112 +142,128 @@ def make_pod() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-async def rate(call: Callable[[int], Awaitable[Any]], seconds: float = SECONDS) -> float:
-    """How many calls a second are answered, so many at a time."""
-    done = 0
-    numbers = iter(range(10**9))
-    deadline = time.perf_counter() + seconds
+class Client:
+    """One who puts load on a server."""
 
-    async def one() -> None:
-        nonlocal done
+    def __init__(self, transport: Any, load: Load) -> None:
+        self._transport, self._load = transport, load
+        self._pod = make_pod()
+
+    async def expect(self, code: int, *arguments: Any, **options: Any) -> bytes:
+        response = await self._transport.request(*arguments, **options)
+        assert response.status == code, response.body[:500]
+        body: bytes = response.body
+        return body
+
+    async def make_account(self) -> None:
+        """A real server without controllers has no service account, and refuses pods without one."""
+        body = b'{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}'
+        await self._transport.request("POST", f"{PATH}/serviceaccounts", body=body)
+
+    async def create(self, number: int) -> None:
+        pod = self._pod | {"metadata": self._pod["metadata"] | {"name": f"pod-{number:06}"}}
+        await self.expect(201, "POST", f"{PATH}/pods", body=msgspec.json.encode(pod))
+
+    async def creates_per_second(self) -> float:
+        numbers = iter(range(self._load.pods))
+        start = time.perf_counter()
+        await asyncio.gather(*(self._create_all(numbers) for _ in range(CONCURRENCY)))
+        return self._load.pods / (time.perf_counter() - start)
+
+    async def _create_all(self, numbers: Iterator[int]) -> None:
+        for number in numbers:
+            await self.create(number)
+
+    async def reads_per_second(self) -> float:
+        start = time.perf_counter()
+        deadline = start + self._load.read_seconds
+        done = await asyncio.gather(*(self._read_until(deadline, first) for first in range(CONCURRENCY)))
+        return sum(done) / (time.perf_counter() - start)
+
+    async def _read_until(self, deadline: float, first: int) -> int:
+        done = 0
         while time.perf_counter() < deadline:
-            await call(next(numbers))
+            number = (first + done * CONCURRENCY) % self._load.pods
+            await self.expect(200, "GET", f"{PATH}/pods/pod-{number:06}")
             done += 1
+        return done
 
-    start = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(CONCURRENCY)))
-    return done / (time.perf_counter() - start)
-
-
-async def measure_server(server: Server) -> Figures:
-    import msgspec
-
-    pod = make_pod()
-    async with connect(server) as transport:
-
-        async def expect(code: int, *arguments: Any, **options: Any) -> Any:
-            response = await transport.request(*arguments, **options)
-            assert response.status == code, response.body[:500]
-            return response
-
-        await _wait_for_account(transport)
-
-        async def create(number: int) -> None:
-            named = pod | {"metadata": pod["metadata"] | {"name": f"pod-{number:06}"}}
-            await expect(201, "POST", f"{PATH}/pods", body=msgspec.json.encode(named))
-
-        limit = asyncio.Semaphore(CONCURRENCY)
-
-        async def limited(number: int) -> None:
-            async with limit:
-                await create(number)
-
+    async def list_seconds(self) -> float:
         start = time.perf_counter()
-        await asyncio.gather(*(limited(number) for number in range(PODS)))
-        writes = PODS / (time.perf_counter() - start)
-        rss = sum(_rss_mb(pid) for pid in server.pids)
-        reads = await rate(lambda number: expect(200, "GET", f"{PATH}/pods/pod-{number % PODS:06}"))
-        start = time.perf_counter()
-        listed = await expect(200, "GET", f"{PATH}/pods", timeout_seconds=60)
-        list_seconds = time.perf_counter() - start
-        assert len(listed.body) > PODS * 1000
-        watch = await _watch_latency(transport, expect)
-    return Figures(reads, writes, list_seconds, rss, watch)
+        listed = await self.expect(200, "GET", f"{PATH}/pods", timeout_seconds=60)
+        assert len(listed) > self._load.pods * 1000
+        return time.perf_counter() - start
 
+    async def watch_ms(self) -> float:
+        """The 99th percentile from a write's begin to its arrival at each of many watchers."""
+        listed = msgspec.json.decode(await self.expect(200, "GET", f"{PATH}/configmaps"))
+        race = Race(self._load.watchers, self._load.watched_writes)
+        params = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        watchers = [asyncio.create_task(self._watch(race, params)) for _ in range(self._load.watchers)]
+        await race.ready.wait()
+        await self._write_steadily(race)
+        async with asyncio.timeout(60):
+            await asyncio.gather(*watchers)
+        return sorted(race.delays)[int(len(race.delays) * 0.99)] * 1000
 
-async def _wait_for_account(transport: Any) -> None:
-    """A real server without controllers has no service account, and refuses pods without one."""
-    body = b'{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}'
-    await transport.request("POST", f"{PATH}/serviceaccounts", body=body)
-
-
-async def _watch_latency(transport: Any, expect: Any) -> float:
-    """The 99th percentile, in milliseconds, from a write's begin to its arrival at each of many watchers."""
-    import msgspec
-
-    sent: dict[str, float] = {}
-    delays: list[float] = []
-    expected = 5 * WRITES_PER_SECOND
-    ready = asyncio.Event()
-    waiting = WATCHERS
-
-    async def watcher() -> None:
-        nonlocal waiting
-        seen = 0
-        params = {"watch": "true", "resourceVersion": version}
-        async with transport.stream(f"{PATH}/configmaps", params=params) as chunks:
-            waiting -= 1
-            if not waiting:
-                ready.set()
-            rest = b""
+    async def _watch(self, race: "Race", params: dict[str, str]) -> None:
+        seen, rest = 0, b""
+        async with self._transport.stream(f"{PATH}/configmaps", params=params) as chunks:
+            race.arrive()
             async for chunk in chunks:
-                now = time.perf_counter()
                 *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    name = msgspec.json.decode(line)["object"]["metadata"]["name"]
-                    if name in sent:
-                        delays.append(now - sent[name])
-                        seen += 1
-                if seen >= expected:
+                seen += race.note(lines, time.perf_counter())
+                if seen >= self._load.watched_writes:
                     return
 
-    listed = msgspec.json.decode((await expect(200, "GET", f"{PATH}/configmaps")).body)
-    version = listed["metadata"]["resourceVersion"]
-    watchers = [asyncio.create_task(watcher()) for _ in range(WATCHERS)]
-    await ready.wait()
-    start = time.perf_counter()
-    writes = []
-    for number in range(expected):
-        await asyncio.sleep(max(0.0, start + number / WRITES_PER_SECOND - time.perf_counter()))
-        name = f"watched-{number}"
-        sent[name] = time.perf_counter()
-        body = msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
-        writes.append(asyncio.create_task(expect(201, "POST", f"{PATH}/configmaps", body=body)))
-    await asyncio.gather(*writes)
-    async with asyncio.timeout(30):
-        await asyncio.gather(*watchers)
-    assert len(delays) == WATCHERS * expected
-    return sorted(delays)[int(len(delays) * 0.99)] * 1000
+    async def _write_steadily(self, race: "Race") -> None:
+        start = time.perf_counter()
+        writes = []
+        for number in range(self._load.watched_writes):
+            due = start + number / self._load.writes_per_second
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            name = f"watched-{number}"
+            race.sent[name] = time.perf_counter()
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            call = self.expect(201, "POST", f"{PATH}/configmaps", body=msgspec.json.encode(body))
+            writes.append(asyncio.create_task(call))
+        await asyncio.gather(*writes)
+
+
+class Race:
+    """Writes on their way to those who watch."""
+
+    def __init__(self, watchers: int, writes: int) -> None:
+        self._missing = watchers
+        self._expected = watchers * writes
+        self.ready = asyncio.Event()
+        self.sent: dict[str, float] = {}
+        self.delays: list[float] = []
+
+    def arrive(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self.ready.set()
+
+    def note(self, lines: list[bytes], now: float) -> int:
+        """Write down how long each event took; return how many of ours there were."""
+        names = [msgspec.json.decode(line)["object"]["metadata"]["name"] for line in lines]
+        delays = [now - self.sent[name] for name in names if name in self.sent]
+        self.delays += delays
+        return len(delays)
+
+
+async def measure_server(server: Server, load: Load) -> Figures:
+    async with connect(server) as transport:
+        client = Client(transport, load)
+        await client.make_account()
+        before = server.cpu_seconds()
+        writes = await client.creates_per_second()
+        write_cpu_ms = (server.cpu_seconds() - before) / load.pods * 1000
+        rss_mb = server.rss_mb()
+        reads = await client.reads_per_second()
+        list_seconds = await client.list_seconds()
+        return Figures(reads, writes, write_cpu_ms, list_seconds, rss_mb, await client.watch_ms())
 
 
 def _rss_mb(pid: int) -> float:
@@ -239,35 +273,44 @@ def _rss_mb(pid: int) -> float:
     return 0.0
 
 
-def measure() -> list[Result]:
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def measure(load: Load = _FULL, *, with_peer: bool = True) -> list[Result]:
     """Ours against the limits, with the real server's figure of the same run in the note."""
     import uvloop
 
     with embedded() as (server, start_ms):
-        ours = uvloop.run(measure_server(server))
+        ours = uvloop.run(measure_server(server, load))
+    if not with_peer:
+        return list(_results(ours, None, start_ms, load))
     with real() as server:
-        theirs = uvloop.run(measure_server(server))
-    note = "kube-apiserver + etcd: {:.0f}"
-    return [
-        Result("embedded: reads", ours.reads, 2000, "/s", note.format(theirs.reads), at_least=True),
-        Result(
-            "embedded: durable pod creates", ours.writes, 800, "/s", note.format(theirs.writes), at_least=True
-        ),
-        Result(
-            "embedded: list of 10,000 pods",
-            ours.list_seconds * 1000,
-            1500,
-            "ms",
-            note.format(theirs.list_seconds * 1000),
-        ),
-        Result(
-            "embedded: watch delivery p99, 50 watchers", ours.watch_ms, 50, "ms", note.format(theirs.watch_ms)
-        ),
-        Result("embedded: from nothing to ready", start_ms, 900, "ms", ""),
-        Result("embedded: RSS with 10,000 pods", ours.rss_mb, 200, "MB", note.format(theirs.rss_mb)),
-    ]
+        theirs = uvloop.run(measure_server(server, load))
+    return list(_results(ours, theirs, start_ms, load))
+
+
+def _results(ours: Figures, theirs: Figures | None, start_ms: float, load: Load) -> Iterator[Result]:
+    def note(figure: Callable[[Figures], float], unit: str) -> str:
+        return "" if theirs is None else f"kube-apiserver + etcd: {figure(theirs):.4g} {unit}"
+
+    def per_second(name: str, limit: float, figure: Callable[[Figures], float]) -> Result:
+        return Result(f"embedded: {name}", figure(ours), limit, "/s", note(figure, "/s"), at_least=True)
+
+    def at_most(name: str, limit: float, unit: str, figure: Callable[[Figures], float]) -> Result:
+        return Result(f"embedded: {name}", figure(ours), limit, unit, note(figure, unit))
+
+    pods, watchers = f"{load.pods:,} pods", load.watchers
+    yield per_second("reads", 2000, lambda each: each.reads)
+    yield per_second("durable pod creates", 800, lambda each: each.writes)
+    yield at_most("the server's CPU for a pod create", 1.3, "ms", lambda each: each.write_cpu_ms)
+    yield at_most(f"list of {pods}", 1500, "ms", lambda each: each.list_seconds * 1000)
+    yield at_most(f"watch delivery p99, {watchers} watchers", 50, "ms", lambda each: each.watch_ms)
+    yield Result("embedded: from nothing to ready", start_ms, 900, "ms")
+    yield at_most(f"RSS with {pods}", 200, "MB", lambda each: each.rss_mb)
 
 
 if __name__ == "__main__":
     for result in measure():
-        print(result)
+        print(result.line)

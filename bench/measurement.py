@@ -25,6 +25,13 @@ class Result(NamedTuple):
     def kept(self) -> bool:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
+    @property
+    def line(self) -> str:
+        """As it is printed, also where we lose."""
+        figure = f"{self.measured:.2f}" if self.measured < 100 else f"{self.measured:.0f}"
+        verdict = "kept" if self.kept else "MISSED"
+        return f"{self.name}: {figure} {self.unit} (limit {self.limit:g} {self.unit}, {verdict}) {self.note}"
+
 
 def run_seconds(command: Sequence[str | Path]) -> float:
     """Wall time of one run; a command that fails is no measurement."""

@@ -1,4 +1,4 @@
-"""Write what is made from src/bireme/api: deploy/crds and docs/reference. `--check` compares instead."""
+"""Write what is made from src/bireme: deploy/ and docs/reference. `--check` compares instead."""
 
 import sys
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS, Kind
 from bireme.api.schema import kind_schema
 from bireme.cli.explain import type_name
+from bireme.installation.chart import chart_files
 from bireme.manifest.writer import write
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     for kind in KINDS:
         yield ROOT / "deploy/crds" / f"{kind.group}_{kind.plural}.yaml", CRD_NOTE + write([build_crd(kind)])
         yield ROOT / "docs/reference" / f"{_page_name(kind)}.md", PAGE_NOTE + "\n".join(_page(kind)) + "\n"
+    for path, text in chart_files():
+        yield ROOT / "deploy/helm/bireme" / path, text
 
 
 def _page_name(kind: Kind) -> str:
@@ -83,7 +86,7 @@ def main(*, check: bool) -> int:
     for path, text in stale:
         if check:
             print(
-                f"{path.relative_to(ROOT)}: not what src/bireme/api says; run `make generate`",
+                f"{path.relative_to(ROOT)}: not what src/bireme says; run `make generate`",
                 file=sys.stderr,
             )
         else:

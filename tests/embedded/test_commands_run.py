@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support.commands import BIREME, EXAMPLES, Bireme, Terminal
+from support.commands import BIREME, Bireme, Terminal
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -19,20 +19,6 @@ spec:
     - type: worker
       replicas: %d
       template: {spec: {containers: [{name: main, image: none, command: [sh, -c, '%s']}]}}
-"""
-
-COLOSSALAI = """
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: ColossalAIJob
-metadata: {name: train}
-spec:
-  launcher: {image: none}
-  worker:
-    replicas: 2
-    procPerWorker: 2
-    command: [train.py, --epochs, "3"]
-    template: {spec: {containers: [{name: worker, image: none}]}}
-  runPolicy: {cleanUpWorkers: true}
 """
 
 
@@ -49,35 +35,6 @@ def test_output_of_all_replicas_comes_with_their_names(bireme: Bireme) -> None:
     talk = result.stderr.splitlines()
     assert talk[0] == f"on this machine ({bireme.data})"
     assert re.fullmatch(r"hail: Succeeded after \d+s", talk[-1])
-
-
-@pytest.mark.parametrize(
-    ("example", "expected"),
-    [
-        ("mpijob-hello", "launcher | rank 3 of 4 on hello-worker-1: sum 6"),
-        ("mpijob-kubeflow", "launcher | rank 3"),
-        ("genericjob-rules", "master-0 | master master 0"),
-        ("genericjob-services", "worker-1 | worker 1 of 2: 200"),
-        ("queue", "worker-3 | together or not at all"),
-    ],
-    ids=["mpi", "kubeflow", "rules", "services", "queue"],
-)
-def test_an_example_runs(bireme: Bireme, example: str, expected: str) -> None:
-    result = bireme("run", "-f", str(EXAMPLES / f"{example}.yaml"))
-    lines = [re.sub(r" +\|", " |", line) for line in result.stdout.splitlines()]
-    assert expected in lines
-
-
-def test_a_colossalai_job_runs(bireme: Bireme) -> None:
-    """Its torchrun is a stand-in, which tells what it was called with."""
-    programs = bireme.work / "bin"
-    programs.mkdir()
-    (programs / "torchrun").write_text('#!/bin/sh\necho "torchrun $*"\n')
-    (programs / "torchrun").chmod(0o755)
-    path = f"{programs}:{bireme.environment()['PATH']}"
-    result = bireme("run", "-f", "-", input=COLOSSALAI, PATH=path)
-    for rank in (0, 1):
-        assert re.search(rf"torchrun .*--node_rank[= ]{rank} .*train.py --epochs 3", result.stdout)
 
 
 def test_a_command_runs_as_an_mpi_job(bireme: Bireme) -> None:

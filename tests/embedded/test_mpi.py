@@ -1,193 +1,207 @@
 """MPI jobs with the real mpirun, 4.1 and 5.0: right results, and the right one is blamed."""
 
-import asyncio
-import contextlib
 import json
 import os
+import shutil
 import signal
-import sys
-import time
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from bireme.api.kinds import MPI_JOB
-from bireme.apiserver.inside import InsideTransport
-from bireme.kube.client import Client
-from bireme.kube.errors import NotFound
-from bireme.kube.resources import PODS, resource_of
-from bireme.node.machine import look
-from bireme.run.apiserver import Options
-from bireme.run.embedded import embedded
-from bireme.testing.leftovers import processes_with
+from bireme.node.cgroups import Limits
+from bireme.node.machine import isolation
 from support.fixtures import unavailable
+from support.here import Here, Object, eventually, shared_memory
+from support.mpi_rounds import STRANGER, SUM, Case, build_job, find, play_as, python_of
 
-JOB = resource_of(MPI_JOB)
-BIN = str(Path(sys.executable).parent)
-PRELUDE = "import os, signal, time\nfrom mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
-SUM = 'print("sum", world.allreduce(world.rank), world.size, MPI.Get_processor_name(), flush=True)\n'
+pytestmark = pytest.mark.xdist_group("here")
+
+VERSIONS = ("5.0", "4.1")
 WAIT = "time.sleep(100)\n"
-Disturb = Callable[[Client, Path, str], Awaitable[None]]
+READY = SUM + WAIT
+# Whoever runs them, with namespaces of their own or without.
+SLICE: dict[tuple[str, str], list[Case]] = {
+    ("root", "own"): [("5.0", 2, 2), ("4.1", 3, 1)],
+    ("root", "none"): [("4.1", 2, 2)],
+    ("stranger", "own"): [("5.0", 1, 4)],
+    ("stranger", "none"): [("4.1", 2, 1)],
+}
 
 
-def version(name: str) -> dict[str, str]:
-    """What a job needs for one version of Open MPI: PATH, and the library for mpi4py."""
-    if name == "5.0":
-        return {"path": f"{BIN}:/usr/bin:/bin", "library": ""}
-    found = sorted(Path("/usr/lib").glob("*/libmpi.so.40"))
-    if not found or not Path("/usr/bin/mpirun").exists():
+def versions_here() -> list[str]:
+    missing = [version for version in VERSIONS if find(version) is None]
+    if missing:
         raise unavailable("no Open MPI 4.1: apt-get install openmpi-bin on Debian 12")
-    return {"path": f"/usr/bin:/bin:{BIN}", "library": str(found[0])}
+    return list(VERSIONS)
 
 
-def job(name: str, code: str, mpi: str, workers: int, slots: int) -> dict[str, Any]:
-    of = version(mpi)
-    env = [{"name": "MPI4PY_LIBMPI", "value": of["library"]}] if of["library"] else []
-    container = {"name": "mpi-worker", "image": "none", "env": env}
-    return {
-        "apiVersion": MPI_JOB.api_version,
-        "kind": "MPIJob",
-        "metadata": {"name": name, "annotations": {"bireme.dev/path": of["path"]}},
-        "spec": {
-            "worker": {
-                "replicas": workers,
-                "extraMPIArgs": ["-N", str(slots)],
-                "cmd": [f"{BIN}/python3", "-c", PRELUDE + code],
-                "template": {"spec": {"containers": [container]}},
-            },
-            "runPolicy": {"cleanUpWorkers": "all"},
-        },
-    }
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that a stranger can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="bireme-mpi-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
-class Ended:
-    def __init__(self, status: dict[str, Any], output: str, seconds: float) -> None:
-        self.status, self.output, self.seconds = status, output, seconds
-
-    @property
-    def cause(self) -> dict[str, Any]:
-        cause: dict[str, Any] = self.status.get("firstFailure") or {}
-        return cause
-
-
-def play(folder: Path, body: dict[str, Any], *, isolation: str = "", disturb: Disturb | None = None) -> Ended:
-    """Run a job to its end, delete it, and see that nothing is left of it."""
-    machine = look() if not isolation else msgspec.structs.replace(look(), isolation=isolation)
-
-    async def main() -> Ended:
-        async with embedded(Options(folder / "data"), directory=folder, machine=machine) as running:
-            client = Client(InsideTransport(running.server.backend))
-            async with asyncio.timeout(90):
-                ended = await _run(client, folder, body, disturb)
-                await client.delete(JOB, "default", body["metadata"]["name"], propagation="Background")
-                while any((folder / "data/node/pods").iterdir()):
-                    await asyncio.sleep(0.05)
-            return ended
-
-    ended = asyncio.run(main())
-    deadline = time.monotonic() + 5
-    while (left := processes_with(str(folder))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
-    return ended
+def check(who: str, place: str, cases: list[Case], home: Path) -> None:
+    """Every rank knows the sum over all, and as many of them are on each worker as it has slots."""
+    versions_here()
+    user = STRANGER if who == "stranger" else os.getuid()
+    results = play_as(user, home, place, cases)
+    for number, (case, result) in enumerate(zip(cases, results, strict=True)):
+        _, workers, slots = case
+        ranks = workers * slots
+        assert result["phase"] == "Succeeded", (case, result)
+        lines = [line.split() for line in result["lines"]]
+        assert [line[1:3] for line in lines] == [[str(sum(range(ranks))), str(ranks)]] * ranks, (case, result)
+        names = sorted(f"sum-{number}-worker-{index}" for index in range(workers) for _ in range(slots))
+        assert sorted(line[3] for line in lines) == names, (case, result)
+        if place == "own":
+            assert all(line[3] == line[4] for line in lines), (case, result)
+    assert [path for path in shared_memory() if path.stat().st_uid == STRANGER] == []
 
 
-async def _run(client: Client, folder: Path, body: dict[str, Any], disturb: Disturb | None) -> Ended:
-    name = body["metadata"]["name"]
-    start = time.monotonic()
-    await client.create(JOB, "default", body)
-    while True:
-        status = (await client.get(JOB, "default", name)).get("status") or {}
-        if status.get("phase") in ("Succeeded", "Failed"):
-            break
-        if disturb is not None and await _output(client, folder, f"{name}-launcher"):
-            await disturb(client, folder, name)
-            disturb = None
-        await asyncio.sleep(0.05)
-    return Ended(status, await _output(client, folder, f"{name}-launcher"), time.monotonic() - start)
+def needs(who: str, place: str) -> None:
+    if who == "stranger" and os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    if place == "own" and isolation() == "none":
+        raise unavailable("this machine lets nobody make mounts: allow user namespaces")
+    if who == "stranger" and python_of(STRANGER) is None:
+        raise unavailable("another user can't run this Python, and the system's is of another version")
 
 
-async def _output(client: Client, folder: Path, pod: str) -> str:
-    """What the launcher's program has written so far."""
-    with contextlib.suppress(NotFound):
-        uid = (await client.get(PODS, "default", pod))["metadata"]["uid"]
-        return _read(folder, uid)
-    return ""
+@pytest.mark.parametrize(("who", "place"), SLICE, ids=[f"{who} {place}" for who, place in SLICE])
+def test_all_ranks_compute_together(home: Path, who: str, place: str) -> None:
+    needs(who, place)
+    check(who, place, SLICE[who, place], home)
 
 
-def _read(folder: Path, uid: str) -> str:
-    files = sorted((folder / f"data/node/pods/{uid}/output").glob("*/0.log"))
-    text = "".join(file.read_text() for file in files)
-    return text if "sum" in text or "ready" in text else ""
+@pytest.mark.long
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("workers", range(1, 9))
+@pytest.mark.parametrize(("who", "place"), SLICE, ids=[f"{who} {place}" for who, place in SLICE])
+def test_any_number_of_workers_and_slots(
+    home: Path, who: str, place: str, workers: int, version: str
+) -> None:
+    needs(who, place)
+    cases = [(version, workers, slots) for slots in range(1, 5)]
+    if place == "none" and version == "5.0" and workers > 1:
+        refused(home, cases[0])
+    else:
+        check(who, place, cases, home)
 
 
-async def _kill(client: Client, folder: Path, pod: str, *, what: str) -> None:
-    uid = (await client.get(PODS, "default", pod))["metadata"]["uid"]
-    state = json.loads((folder / f"data/node/pods/{uid}/state.json").read_text())
+def refused(home: Path, case: Case) -> None:
+    """From 5.0 on, Open MPI hangs where workers share a host name: it is not tried."""
+    (result,) = play_as(os.getuid(), home, "none", [case])
+    assert (result["phase"], result["lines"]) == ("Failed", [])
+    assert "Open MPI 5 needs a host name for each worker" in result["status"]["firstFailure"]["message"]
+
+
+def test_open_mpi_5_says_that_it_needs_names_for_its_workers(home: Path) -> None:
+    refused(home, ("5.0", 2, 1))
+
+
+# ---- failures
+
+
+def blame(here: Here, job: Object) -> Object:
+    """Run a job that fails; return its first failure."""
+    status = here.play(job)
+    here.delete(job)
+    assert status["phase"] == "Failed"
+    first: Object = status["firstFailure"]
+    return first
+
+
+BAD: dict[str, tuple[str, Object]] = {
+    "exit 3": (
+        f"{SUM}if world.rank == 3: os._exit(3)\n{WAIT}",
+        {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
+    ),
+    "abort": (
+        f"if world.rank == 2: world.Abort(7)\n{WAIT}",
+        {"replica": "bad-worker-1", "rank": 2, "exitCode": 7},
+    ),
+    "crash": (
+        f"if world.rank == 1: os.kill(os.getpid(), signal.SIGSEGV)\n{WAIT}",
+        {"replica": "bad-worker-0", "rank": 1, "signal": 11},
+    ),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("code", "cause"), BAD.values(), ids=BAD)
+def test_the_rank_that_failed_is_named(here: Here, version: str, code: str, cause: Object) -> None:
+    versions_here()
+    first = blame(here, build_job("bad", code, (version, 2, 2)))
+    assert {key: first.get(key) for key in cause} == cause
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_rank_that_takes_too_much_memory_is_named(here: Here, version: str) -> None:
+    """The kernel kills it, not the worker's first process."""
+    versions_here()
+    if not Limits().is_offered:
+        raise unavailable("this machine lets nobody limit memory: run as root, or delegate cgroups")
+    code = f"world.Barrier()\nif world.rank == 1: hoard = bytearray(os.urandom(1 << 20)) * 600\n{WAIT}"
+    limits = {"limits": {"memory": "300Mi"}}
+    first = blame(here, build_job("fat", code, (version, 2, 1), resources=limits))
+    assert (first["replica"], first["rank"], first["signal"]) == ("fat-worker-1", 1, 9)
+    assert first["exitCode"] == 137
+
+
+def kill(here: Here, pod: str, *, what: str) -> None:
+    """Kill a pod's shim, or the first process of its main container."""
+    uid = here.pod(pod)["metadata"]["uid"]
+    state = json.loads((here.folder / f"node/pods/{uid}/state.json").read_text())
     pids = {"shim": state["shim"]["pid"], "main": next(iter(state["containers"].values()))["pid"]}
     os.kill(pids[what], signal.SIGKILL)
 
 
-@pytest.mark.parametrize(
-    ("mpi", "workers", "slots", "isolation"),
-    [("5.0", 2, 2, ""), ("4.1", 3, 1, ""), ("5.0", 1, 4, ""), ("4.1", 2, 2, "none")],
-)
-def test_all_ranks_compute_together(
-    tmp_path: Path, mpi: str, workers: int, slots: int, isolation: str
-) -> None:
-    ended = play(tmp_path, job("sum", SUM, mpi, workers, slots), isolation=isolation)
-    assert ended.status["phase"] == "Succeeded", json.dumps(ended.status, indent=1)
-    ranks = workers * slots
-    lines = [line.split() for line in ended.output.splitlines() if line.startswith("sum")]
-    assert [(line[1], line[2]) for line in lines] == [(str(sum(range(ranks))), str(ranks))] * ranks
-    if not isolation:
-        assert {line[3] for line in lines} == {f"sum-worker-{index}" for index in range(workers)}
+def struck(here: Here, victim: str, what: str, version: str = "5.0") -> Object:
+    """Run a job, and kill something once its ranks have met; return its first failure."""
+    job = build_job("hit", READY, (version, 2, 1))
+    created = here.create(job)
+    here.until_pod("hit-launcher", lambda pod: (pod.get("status") or {}).get("phase") == "Running")
+    eventually(lambda: "sum" in here.output("hit-launcher", "mpi-launcher"))
+    kill(here, f"hit-{victim}", what=what)
+    status = here.end_of(created)
+    here.delete(job)
+    assert status["phase"] == "Failed"
+    first: Object = status["firstFailure"]
+    return first
 
 
-@pytest.mark.parametrize("mpi", ["5.0", "4.1"])
-@pytest.mark.parametrize(
-    ("code", "cause"),
-    [
-        (
-            f"{SUM}if world.rank == 3: os._exit(3)\n{WAIT}",
-            {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
-        ),
-        (
-            f"if world.rank == 2: world.Abort(7)\n{WAIT}",
-            {"replica": "bad-worker-1", "rank": 2, "exitCode": 7},
-        ),
-        (
-            f"if world.rank == 1: os.kill(os.getpid(), signal.SIGSEGV)\n{WAIT}",
-            {"replica": "bad-worker-0", "rank": 1, "signal": 11},
-        ),
-    ],
-    ids=["exit 3", "abort", "crash"],
-)
-def test_the_rank_that_failed_is_named(tmp_path: Path, mpi: str, code: str, cause: dict[str, Any]) -> None:
-    ended = play(tmp_path, job("bad", code, mpi, 2, 2))
-    assert ended.status["phase"] == "Failed"
-    assert {key: ended.cause.get(key) for key in cause} == cause
-
-
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("victim", ["worker-1", "launcher"])
-def test_a_pod_that_is_killed_is_named(tmp_path: Path, victim: str) -> None:
-    async def disturb(client: Client, folder: Path, name: str) -> None:
-        await _kill(client, folder, f"{name}-{victim}", what="main")
-
-    ended = play(tmp_path, job("hit", SUM + WAIT, "5.0", 2, 1), disturb=disturb)
-    assert ended.status["phase"] == "Failed"
-    assert (ended.cause["replica"], ended.cause["signal"]) == (f"hit-{victim}", 9)
+def test_a_pod_that_is_killed_is_named(here: Here, victim: str, version: str) -> None:
+    versions_here()
+    first = struck(here, victim, "main", version)
+    assert (first["replica"], first["signal"], first["exitCode"]) == (f"hit-{victim}", 9, 137)
 
 
-def test_a_worker_whose_shim_is_killed_fails_the_job(tmp_path: Path) -> None:
-    """Nobody knows when it ended: where the launcher ended in the second before, that one is named."""
+def test_a_worker_whose_shim_is_killed_fails_the_job(here: Here) -> None:
+    first = struck(here, "worker-0", "shim")
+    assert first["replica"] == "hit-worker-0"
 
-    async def disturb(client: Client, folder: Path, name: str) -> None:
-        await _kill(client, folder, f"{name}-worker-0", what="shim")
 
-    ended = play(tmp_path, job("hit", SUM + WAIT, "5.0", 2, 1), disturb=disturb)
-    assert ended.status["phase"] == "Failed"
-    assert ended.cause["replica"] in ("hit-worker-0", "hit-launcher")
+def test_a_sidecar_and_an_init_container_are_not_taken_for_the_worker(here: Here) -> None:
+    """Ranks see the variables of the main container, though others of the pod have started before."""
+    word: list[Any] = [{"name": "WORD", "value": "wrong"}]
+    code = "print('word', os.environ['WORD'], flush=True)\n"
+    job = build_job("many", code, ("5.0", 1, 2))
+    spec = job["spec"]["worker"]["template"]["spec"]
+    spec["containers"][0]["env"] = [{"name": "WORD", "value": "right"}]
+    other = {"image": "none", "env": word}
+    spec["initContainers"] = [{"name": "first", "command": ["true"], **other}]
+    spec["containers"].insert(0, {"name": "beside", "command": ["sleep", "inf"], **other})
+    status = here.play(job)
+    output = here.output("many-launcher", "mpi-launcher")
+    here.delete(job)
+    assert status["phase"] == "Succeeded", output
+    assert output.count("word right") == 2

@@ -111,3 +111,20 @@ def test_binary_output_comes_as_it_is(output: Output, path: Path) -> None:
 def test_a_message_is_the_end_of_it(output: Output, path: Path) -> None:
     assert tail(path, 2, 1000) == "line 9.1\nline 9.2\n"
     assert tail(path.with_name("none"), 2, 1000) == ""
+
+
+def test_a_reader_that_is_too_slow_goes_on_behind_what_is_gone(output: Output, path: Path) -> None:
+    async def main() -> list[bytes]:
+        chunks = read(path, Wanted())
+        seen = [await anext(chunks)]
+        for number in range(30_000):
+            os.write(output.descriptor, b"%0100d\n" % number)
+        output.look(1020.0)
+        return seen + [chunk async for chunk in chunks]
+
+    first, *others = asyncio.run(main())
+    rest = b"".join(others)
+    assert first.startswith(b"line 0")
+    assert b"\0" not in rest
+    assert rest.splitlines()[0].isdigit()
+    assert rest.endswith(f"{29_999:0100}\n".encode())

@@ -273,6 +273,19 @@ def test_a_command_that_waits_goes_with_who_asked_for_it(shim: Shim) -> None:
     assert shim.wait_end("main")["code"] == 0
 
 
+def test_a_container_that_can_not_be_started_is_told_of_and_may_be_tried_again(shim: Shim) -> None:
+    order = {"do": "start", "container": "main", "attempt": 0, "argv": ["true"], "env": ENVIRONMENT}
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    channel.connection.settimeout(SECONDS)
+    output = f"{shim.folder}/missing/main.log"
+    channel.send(order | {"directory": "/", "output": output})
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{output}'"
+    assert channel.receive() == [{"error": error, "container": "main"}]
+    channel.close()
+    shim.start("main", "true")
+    assert shim.wait_end("main")["code"] == 0
+
+
 def test_nonsense_is_answered(shim: Shim) -> None:
     channel = wire.Channel(wire.connect(str(shim.folder)))
     channel.connection.settimeout(SECONDS)

@@ -1,42 +1,31 @@
 """The daemon is killed while jobs run: no pod runs twice, every job ends, and no output is lost."""
 
 import asyncio
-import contextlib
+import json
 import os
 import random
+import select
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-from bireme.api.kinds import GENERIC_JOB
-from bireme.kube.client import Client
-from bireme.kube.config import load_config
 from bireme.kube.errors import KubeError
-from bireme.kube.resources import PODS, resource_of
-from bireme.kube.transport import HttpTransport
+from bireme.run.jobs import is_finished
+from bireme.testing.leftovers import kill_with, processes_with
+from support.commands import BIREME
+from support.daemon_client import JOB, NAMESPACE, Jobs, Object, generic_job, jobs_of, python, wait_until
+from support.reaper import watch_over
 
 LONG = os.environ.get("BIREME_LONG") == "1"
-KILLS = 200 if LONG else 6
-JOBS = 20 if LONG else 6
+KILLS = 200 if LONG else 4
+JOBS = 20 if LONG else 4
+LONGEST_SECONDS = 60.0 if LONG else 5.0
+START_SECONDS = 600
+"""For a machine that has much else to do."""
+REPLICAS = 2
 LINES = 40
-JOB = resource_of(GENERIC_JOB)
-DAEMON = """
-import asyncio, sys
-from pathlib import Path
-from bireme.run.apiserver import Options
-from bireme.run.embedded import embedded
-
-async def main():
-    async with embedded(Options(Path(sys.argv[1]))):
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
 PROGRAM = """
-import os, sys, time
+import sys, time
 with open(sys.argv[1], "a") as file:
     file.write("started\\n")
 for number in range(int(sys.argv[2])):
@@ -49,100 +38,105 @@ class Daemon:
     """The embedded mode in a process of its own, in a folder that outlives it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.data = folder, folder / "data"
         self.process: subprocess.Popen[bytes] | None = None
+        watch_over(folder)
 
-    async def start(self) -> None:
-        (self.folder / "data/kubeconfig").unlink(missing_ok=True)
-        with (self.folder / "daemon.log").open("ab") as log:
-            command = [sys.executable, "-c", DAEMON, str(self.folder / "data")]
-            self.process = subprocess.Popen(command, stderr=log, cwd=self.folder)
-        async with asyncio.timeout(60):
-            while not (self.folder / "data/kubeconfig").exists():
-                assert self.process.poll() is None, (self.folder / "daemon.log").read_text()[-2000:]
-                await asyncio.sleep(0.02)
+    def start(self) -> None:
+        command = [str(BIREME), "daemon", "--data-dir", str(self.data)]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=self.folder)
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], START_SECONDS)[0], self.log()
+        line = self.process.stdout.readline()
+        assert line, self.log()
+        assert json.loads(line)["pid"] == self.process.pid
 
-    async def kill(self, signum: int = signal.SIGKILL) -> None:
+    def end(self, signum: int = signal.SIGKILL) -> None:
+        """Twice is once."""
         assert self.process is not None
+        assert self.process.stdout is not None
         self.process.send_signal(signum)
-        await asyncio.to_thread(self.process.wait)
+        self.process.wait()
+        self.process.stdout.close()
 
-    @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
-        config = load_config(kubeconfig=str(self.folder / "data/kubeconfig"), environ={})
-        client = Client(HttpTransport(config))
-        try:
-            yield client
-        finally:
-            await client.close()
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-3000:]
 
 
-def job(folder: Path, index: int, seconds: float) -> dict[str, Any]:
-    mark = str(folder / f"{index}-$(rank)")
-    command = [sys.executable, "-c", PROGRAM, mark, str(LINES), str(seconds / LINES)]
-    template = {"spec": {"containers": [{"name": "main", "image": "none", "command": command}]}}
-    return {
-        "apiVersion": GENERIC_JOB.api_version,
-        "kind": "GenericJob",
-        "metadata": {"name": f"job-{index}"},
-        "spec": {"replicaSpecs": [{"type": "worker", "replicas": 2, "template": template}]},
-    }
+class Play:
+    """Keeps a number of jobs running, and holds each of them to its account once it has ended."""
 
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._dice = random.Random(seed)
+        self._marks = folder / "marks"
+        self._marks.mkdir()
+        self._open: set[str] = set()
+        self._begun = 0
+        self.daemon = Daemon(folder)
 
-async def phases(daemon: Daemon) -> list[str]:
-    async with daemon.client() as client:
-        listed = await client.list(JOB, "default", type=dict)
-        return [(each.get("status") or {}).get("phase", "") for each in listed.items]
+    async def run(self) -> None:
+        self.daemon.start()
+        for _ in range(KILLS):
+            async with jobs_of(self.daemon.data) as jobs:
+                await self._look(jobs)
+                while len(self._open) < JOBS:
+                    await self._begin(jobs)
+            await asyncio.sleep(self._dice.uniform(0, 0.8))
+            self.daemon.end()
+            self.daemon.start()
+        async with jobs_of(self.daemon.data) as jobs:
+            await wait_until(lambda: self._is_over(jobs), LONGEST_SECONDS + 120)
+            await wait_until(self._left_nothing)
+        self.daemon.end(signal.SIGTERM)
+        assert self._begun >= JOBS
 
+    async def _begin(self, jobs: Jobs) -> None:
+        name = f"job-{self._begun}"
+        self._begun += 1
+        self._open.add(name)
+        pause = self._dice.uniform(1, LONGEST_SECONDS) / LINES
+        command = python(PROGRAM, str(self._marks / f"{name}-$(rank)"), str(LINES), str(pause))
+        await jobs.create(generic_job(name, command, REPLICAS))
 
-async def play(folder: Path, seed: int) -> None:
-    dice = random.Random(seed)
-    marks = folder / "marks"
-    marks.mkdir()
-    daemon = Daemon(folder)
-    await daemon.start()
-    longest = 0.5 * KILLS + 2
-    async with daemon.client() as client:
-        for index in range(JOBS):
-            await client.create(JOB, "default", job(marks, index, dice.uniform(1, longest)))
-    for _ in range(KILLS):
-        await asyncio.sleep(dice.uniform(0, 0.8))
-        await daemon.kill()
-        await daemon.start()
-    async with asyncio.timeout(longest + 60):
-        while set(await phases(daemon)) != {"Succeeded"}:
-            await asyncio.sleep(0.2)
-    for index in range(JOBS):
-        for rank in range(2):
-            assert (marks / f"{index}-{rank}").read_text() == "started\n", f"replica {rank} of job {index}"
-            await check_output(daemon, f"job-{index}-worker-{rank}")
-    async with daemon.client() as client:
-        for index in range(JOBS):
-            await client.delete(JOB, "default", f"job-{index}", propagation="Background")
-        async with asyncio.timeout(60):
-            while (await client.list(PODS, "default", type=dict)).items or left_behind(folder):
-                await asyncio.sleep(0.1)
-    await daemon.kill(signal.SIGTERM)
+    async def _look(self, jobs: Jobs) -> None:
+        """Take leave of the jobs that have ended."""
+        listed = await jobs.client.list(JOB, NAMESPACE, type=dict)
+        assert self._open <= {job["metadata"]["name"] for job in listed.items}, "a job is lost"
+        for job in listed.items:
+            name = job["metadata"]["name"]
+            if is_finished(job) and name in self._open:
+                await self._check(jobs, job)
+                self._open.discard(name)
+                await jobs.delete(name)
 
+    async def _check(self, jobs: Jobs, job: Object) -> None:
+        name = job["metadata"]["name"]
+        assert job["status"]["phase"] == "Succeeded", job["status"]
+        assert job["status"]["tasks"][0]["restartCount"] == 0
+        expected = "".join(f"line {number}\n" for number in range(LINES))
+        for rank in range(REPLICAS):
+            assert (self._marks / f"{name}-{rank}").read_text() == "started\n", f"{name}, replica {rank}"
+            assert (await jobs.output(f"{name}-worker-{rank}")).decode() == expected
 
-def left_behind(folder: Path) -> list[str]:
-    """What is left of pods on the disk."""
-    return [path.name for path in (folder / "data/node/pods").iterdir()]
+    async def _is_over(self, jobs: Jobs) -> bool:
+        await self._look(jobs)
+        return not self._open and not await jobs.pods()
 
-
-async def check_output(daemon: Daemon, pod: str) -> None:
-    expected = "".join(f"line {number}\n" for number in range(LINES))
-    async with daemon.client() as client:
-        said = b"".join([chunk async for chunk in client.log("default", pod)])
-    assert said.decode() == expected, pod
+    def _left_nothing(self) -> bool:
+        pods = list((self.daemon.data / "node/pods").iterdir())
+        return not pods and not processes_with(str(self._marks))
 
 
 def test_the_daemon_may_die_at_any_moment(tmp_path: Path) -> None:
     seed = int(os.environ.get("BIREME_SEED", "1"))
+    play = Play(tmp_path, seed)
     try:
-        asyncio.run(play(tmp_path, seed))
+        asyncio.run(play.run())
     except (AssertionError, TimeoutError, KubeError):
-        print(f"seed {seed}", (tmp_path / "daemon.log").read_text()[-3000:])
+        print(f"seed {seed}", play.daemon.log())
         raise
     finally:
-        subprocess.run(["pkill", "-KILL", "-f", str(tmp_path)], check=False)
+        play.daemon.end()
+        kill_with(f"{tmp_path}/")
+    assert "Traceback" not in play.daemon.log()

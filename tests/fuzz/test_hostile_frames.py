@@ -30,6 +30,9 @@ class Echo:
         self.running = 0
         self.reads = True
 
+    def departed(self, namespace: str, name: str) -> Object | None:  # noqa: ARG002 - a protocol
+        return None
+
     def logs(self, pod: Object, options: LogOptions) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise NotImplementedError(pod, options)
 

@@ -69,7 +69,11 @@ def load(path: Path) -> tuple[Observed, datetime]:
         job, tuple(pods), tuple(children), KEYS,
         tuple(situation.get("invalid", ())),
         tuple(tuple(name.split(" ", 1)) for name in situation.get("taken", ())),
-        Settings(profile=profile, keep_messages=situation.get("keepMessages", True)),
+        Settings(
+            profile=profile,
+            keep_messages=situation.get("keepMessages", True),
+            gang_engine=situation.get("engine", "bireme"),
+        ),
     )  # fmt: skip
     if "invalid" not in situation:
         assert is_valid(validate(manifest_job)), "a case must be a job that admission lets through"

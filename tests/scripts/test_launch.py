@@ -196,3 +196,26 @@ def test_a_pod_that_is_not_there_yet_is_like_a_name_that_does_not_resolve(make_j
     (job.launcher.volume("bireme") / "agent").write_text(NOT_FOUND)
     env = {"BIREME_AGENT": "/bin/sh /mnt/bireme/agent", "BIREME_REACH_SECONDS": "0"}
     assert job.launch("echo", "started", env=env).ok() == "started\n"
+
+
+DEAF: Final = """
+trap '' TERM
+echo $$ >>/mnt/output/pids
+while :; do sleep 1; done
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_login_that_hangs_and_hears_no_signal_is_killed(make_job: MakeJob, shell: str) -> None:
+    job = make_job(shell, workers=0)
+    (job.launcher.volume("bireme") / "hostfile").write_text("w-0 slots=1\n")
+    (job.launcher.volume("bireme") / "agent").write_text(DEAF)
+    env = {
+        "BIREME_AGENT": "/bin/sh /mnt/bireme/agent",
+        "BIREME_REACH_SECONDS": "0",
+        "BIREME_LOGIN_SECONDS": "1",
+    }
+    launcher = job.launch("echo", "started", env=env)
+    assert launcher.wait(40) == 120
+    assert launcher.stderr == "bireme: worker w-0 can't be reached: timed out\n"
+    assert launcher.commands() == []

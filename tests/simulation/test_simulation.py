@@ -39,6 +39,34 @@ def test_a_clean_run_ends_the_same_whatever_the_schedule(name: str) -> None:
         assert result.state == clean_state(name)
 
 
+def test_random_seeds_play_every_scenario() -> None:
+    assert {tape_of(seed).scenario for seed in range(500)} == set(SCENARIOS)
+
+
+WORKERS = {
+    "generic-edited": 3,
+    "generic-shrunk": 1,
+    "generic-resized": 2,
+    "mpi-shrunk": 1,
+    "colossalai-resized": 3,
+}
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_paused_job_goes_on_with_as_many_workers_as_it_was_given(name: str) -> None:
+    ended = clean_state(name)
+    assert ended["phase"] == "Succeeded"
+    assert sum("worker" in replica for replica in ended["replicas"]) == WORKERS[name]
+
+
+def test_a_replica_is_restarted_before_its_job_is_paused_and_after() -> None:
+    result = simulate(Tape("generic-restarted"))
+    lines = list(result.trace.lines())
+    restarts, pauses = ([n for n, line in enumerate(lines) if text in line] for text in ("+1", "Paused("))
+    assert restarts[0] < pauses[0]
+    assert result.state["restarts"] == {"job-worker-0": 0, "job-worker-1": 2}
+
+
 @pytest.mark.parametrize("start", range(0, SEEDS, CHUNK))
 def test_random_faults_break_no_rule(start: int) -> None:
     figures = run_tapes(map(tape_of, range(start, start + CHUNK)))

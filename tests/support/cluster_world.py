@@ -122,6 +122,18 @@ class World:
         phase = "Failed" if exit_code else "Succeeded"
         await self._status(name, {"phase": phase, "containerStatuses": statuses})
 
+    async def finish_main(self, name: str, container: str) -> None:
+        """End one container of a pod, the others going on."""
+        pod = await self.client.get(PODS, self.namespace, name)
+        ended = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
+        statuses = [
+            {**status, "ready": False, "state": {"terminated": ended}}
+            if status["name"] == container
+            else status
+            for status in pod["status"]["containerStatuses"]
+        ]
+        await self._status(name, {"containerStatuses": statuses})
+
     async def evict(self, name: str) -> None:
         await self._status(name, {"phase": "Failed", "reason": "Evicted", "message": "low on memory"})
 

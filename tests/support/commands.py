@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from support.reaper import watch_over
+
 BIREME = Path(sys.executable).with_name("bireme")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_SECONDS = 60
@@ -23,6 +25,7 @@ class Bireme:
         self.work = folder / "work"
         for each in (self.home, self.work):
             each.mkdir(parents=True, exist_ok=True)
+        watch_over(folder)
         self.data = self.home / ".local/state/bireme"
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -46,10 +49,10 @@ class Bireme:
         self,
         *args: str,
         input: str = "",  # noqa: A002 - as subprocess.run has it
-        code: int = 0,
+        code: int | None = 0,
         **environ: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; another exit code than this fails."""
+        """Run a command to its end; another exit code than this fails, unless it is None."""
         result = subprocess.run(
             [str(BIREME), *args],
             cwd=self.work,
@@ -60,7 +63,9 @@ class Bireme:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        assert result.returncode == code, f"{args}: {result.returncode}\n{result.stdout}\n{result.stderr}"
+        assert code in (None, result.returncode), (
+            f"{args}: {result.returncode}\n{result.stdout}\n{result.stderr}"
+        )
         assert "Traceback" not in result.stderr
         return result
 
@@ -80,12 +85,14 @@ class Bireme:
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, bireme: Bireme, args: Sequence[str], **environ: str) -> None:
+    def __init__(
+        self, bireme: Bireme, args: Sequence[str], program: str = str(BIREME), **environ: str
+    ) -> None:
         self._ours, theirs = pty.openpty()
         self.text = ""
         self._more = threading.Condition()
         self.process = subprocess.Popen(
-            [str(BIREME), *args],
+            [program, *args],
             cwd=bireme.work,
             env=bireme.environment(TERM="xterm", **environ),
             stdin=theirs,
@@ -122,10 +129,10 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def daemon(folder: Path) -> Iterator[Bireme]:
+def daemon(folder: Path, *options: str) -> Iterator[Bireme]:
     """A home with a daemon in it, which leaves nothing behind."""
     bireme = Bireme(folder)
-    bireme("up")
+    bireme("up", *options)
     try:
         yield bireme
     finally:

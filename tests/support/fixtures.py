@@ -11,6 +11,7 @@ import pytest
 
 from support.control_plane import BinariesMissingError, ControlPlane
 from support.embedded import EmbeddedServer
+from support.here import Here
 
 
 def unavailable(reason: str) -> BaseException:
@@ -40,3 +41,12 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServe
         raise unavailable(str(missing)) from None
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    """The embedded mode in this process; tests delete the jobs that they make."""
+    made = Here(tmp_path_factory.mktemp("here"))
+    made.start()
+    yield made
+    made.stop()

@@ -98,6 +98,17 @@ class Kubectl:
             )
         return Background(process, stdout, stderr)
 
+    def stream(self, arguments: Sequence[str]) -> subprocess.Popen[str]:
+        """Run beside the caller, who reads its output and ends it."""
+        return subprocess.Popen(
+            self._argv(arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=self._environment(None),
+        )
+
     def _argv(self, arguments: Sequence[str]) -> list[str | Path]:
         return [self._program, "--kubeconfig", self._kubeconfig, *arguments]
 
@@ -106,5 +117,8 @@ class Kubectl:
             "HOME": self._folder,
             "KUBECACHEDIR": self._folder / f"{self._program.name}-cache",
             "KUBERC": "off",
+            # It lives for a request or two: collecting garbage would be up to a third of its work.
+            "GOGC": "off",
+            "GOMAXPROCS": "1",
         }
         return os.environ | {name: str(value) for name, value in own.items()} | dict(more or {})

@@ -68,6 +68,11 @@ class Problem(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"{format_path(self.path)}: {self.message}"
 
+    @property
+    def explained(self) -> str:
+        """What is wrong and what to do about it, in one line, without the place."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
 
 class Findings:
     """Collects problems in the order in which they are found."""

@@ -129,7 +129,8 @@ class Backend:
             self.store.publish()
             if self._collector is not None:
                 self._collector.notice(staged)
-            self.collect()
+        # Also if nothing was written: the next that wait may be those of which something is to be written.
+        self.collect()
 
     def _look(self) -> None:
         """Let those read who waited: here and at once, before another group is on its way."""

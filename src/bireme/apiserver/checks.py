@@ -79,11 +79,15 @@ def protocol(field: str, value: object) -> Iterator[FieldError]:
         yield not_supported(field, value, _PROTOCOLS)
 
 
+def is_variable_name(name: str) -> bool:
+    return _VARIABLE.fullmatch(name) is not None
+
+
 def variable_name(field: str, name: str) -> Iterator[FieldError]:
     """The name of an environment variable."""
     if not name:
         yield required(field)
-    elif _VARIABLE.fullmatch(name) is None:
+    elif not is_variable_name(name):
         yield invalid_value(field, name, _VARIABLE_RULE)
 
 

@@ -20,6 +20,7 @@ from bireme.apiserver.kinds import Kind
 from bireme.apiserver.objects import MalformedError
 from bireme.apiserver.openapi.definitions import Schema, schema_of
 from bireme.apiserver.rules import Object
+from bireme.apiserver.structural.pruning import prune
 
 Decode = Callable[[Any], Any]
 
@@ -47,13 +48,28 @@ class _MismatchError(Exception):
         self.path = ""
 
 
+class _UnknownError(Exception):
+    """A field that the kind does not have."""
+
+
 def decode(kind: Kind, obj: Object) -> Object:
     """A new object, as a server would write it if it did nothing but read it; MalformedError where it can't.
 
     Equal parts of results may be the same dict.
     """
+    decoded = decode_known(kind, obj)
+    if decoded is None:
+        decoded = decode_known(kind, prune(schema_of(kind), obj, custom=False).obj)
+        assert decoded is not None, "what was pruned is known"
+    return decoded
+
+
+def decode_known(kind: Kind, obj: Object) -> Object | None:
+    """As `decode`, or None if something is in the object that the kind does not know."""
     try:
         decoded: Object = _plan(kind)(obj)
+    except _UnknownError:
+        return None
     except _MismatchError as mismatch:
         raise MalformedError(f"json: {mismatch} ({kind.kind}{mismatch.path})") from mismatch
     return decoded
@@ -109,7 +125,9 @@ class _Struct:
         made = self._always.copy()
         fields = self._fields
         for key, given in value.items():
-            if given is None or (field := fields.get(key)) is None:
+            if (field := fields.get(key)) is None:
+                raise _UnknownError
+            if given is None:
                 continue
             expected, decode_value, keeps = field
             if expected is not None and type(given) is not expected:

@@ -1,6 +1,7 @@
 """The formats of names and labels; each function returns what is wrong, in the words of the API server.
 
-What they return is shared: never change it. Labels are few and written often, so answers are kept.
+What they return is shared: never change it. Labels, and the names of volumes and containers, are few and
+written often, so answers are kept.
 
 `bireme.api.names` knows the same formats as plain yes and no.
 """
@@ -50,6 +51,7 @@ def dns_subdomain(value: str) -> list[str]:
     return errors
 
 
+@lru_cache(4096)
 def dns_label(value: str) -> list[str]:
     """The format of a namespace's and a Service's name."""
     errors = _length(value, 63)

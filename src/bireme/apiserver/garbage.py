@@ -256,10 +256,12 @@ class _Visit:
         kind = next((k for k in self._store.kinds if (k.group, k.kind) == (group, reference["kind"])), None)
         if kind is None or (kind.namespaced and not item.namespace):
             return "unknown"
-        obj = self._store.find(kind, reference["name"], namespace=item.namespace)
-        if obj is None or obj["metadata"]["uid"] != reference["uid"]:
+        record = self._store.record(kind, reference["name"], namespace=item.namespace)
+        if record is None or record.uid != reference["uid"]:
             return "gone"
-        return "waiting" if _Item(kind, obj).waits_for(FOREGROUND) else "solid"
+        # To decode a job with a thousand replicas for each change of one of its pods would be too much.
+        waits = record.is_going and _Item(kind, record.object()).waits_for(FOREGROUND)
+        return "waiting" if waits else "solid"
 
     def _unblock_a_circle(self, item: _Item) -> None:
         """Objects that own each other would wait for each other for ever."""

@@ -19,6 +19,10 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("FallbackToLogsOnError", "File")
 _MOST_SECONDS: Final = 2**31 - 1
 _NOT_AT_START: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NEEDED: Final = {
+    "secret": "secretName", "configMap": "name", "persistentVolumeClaim": "claimName", "hostPath": "path",
+}  # fmt: skip
+"""What a volume's source can't be without."""
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", "storage")
 
 
@@ -61,9 +65,7 @@ def _source(field: str, volume: Object) -> Iterator[FieldError]:
     first, *more = [key for key in volume if key != "name"] or [""]
     for other in more:
         yield forbidden_value(f"{field}.{other}", "may not specify more than 1 volume type")
-    needed = {
-        "secret": "secretName", "configMap": "name", "persistentVolumeClaim": "claimName", "hostPath": "path",
-    }.get(first)  # fmt: skip
+    needed = _NEEDED.get(first)
     if needed and not (volume[first] or {}).get(needed):
         yield required(f"{field}.{first}.{needed}")
 
@@ -105,7 +107,9 @@ def _ports(field: str, ports: Sequence[Object]) -> Iterator[FieldError]:
 
 def _variables(field: str, variables: Sequence[Object]) -> Iterator[FieldError]:
     for index, variable in enumerate(variables):
-        yield from checks.variable_name(f"{field}[{index}].name", variable.get("name") or "")
+        name = variable.get("name") or ""
+        if not checks.is_variable_name(name):
+            yield from checks.variable_name(f"{field}[{index}].name", name)
         if (source := variable.get("valueFrom")) is not None:
             yield from _value_source(f"{field}[{index}].valueFrom", source, variable.get("value") or "")
 
@@ -123,7 +127,11 @@ def _value_source(field: str, source: Object, value: str) -> Iterator[FieldError
 def _mounts(field: str, mounts: Sequence[Object], volumes: set[str]) -> Iterator[FieldError]:
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
-        place, name, path = f"{field}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
+        name, path = mount.get("name") or "", mount.get("mountPath") or ""
+        if name in volumes and path and path not in paths:
+            paths.add(path)
+            continue
+        place = f"{field}[{index}]"
         if not name:
             yield required(f"{place}.name")
         if name not in volumes:

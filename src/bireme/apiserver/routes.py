@@ -112,7 +112,7 @@ def serve(store: Store, target: Target, request: Request, now: datetime) -> Repl
         refused.warnings = tuple(terms.warnings)
         raise
     if terms.dry_run and reply.kind is not None and reply.page is None:
-        reply = reply._replace(obj=_as_before(reply.obj, before))
+        reply = reply._replace(obj=_as_before(reply.obj, before), record=None)
     return reply._replace(warnings=tuple(terms.warnings))
 
 
@@ -126,7 +126,9 @@ def open_watch(store: Store, path: str, params: Mapping[str, str], wake: Callabl
 
 def find_target(store: Store, path: str) -> Target:
     """Read a path. Raises NotFound for what is not served."""
-    segments = [unquote(segment) for segment in path.strip("/").split("/")]
+    segments = path.strip("/").split("/")
+    if "%" in path:
+        segments = [unquote(segment) for segment in segments]
     match segments:
         case ["api", version, *rest]:
             group = ""
@@ -177,7 +179,7 @@ def _write(store: Store, target: Target, request: Request, now: datetime, terms:
     match request.method, bool(name):
         case "POST", False:
             created = store.create(kind, _body(request), now, namespace=namespace, terms=terms)
-            return Reply(201, created, kind)
+            return _written(store, target, 201, created)
         case "PUT", True:
             return _replace(store, target, request, now, terms)
         case "PATCH", True:
@@ -223,7 +225,7 @@ def _replace(store: Store, target: Target, request: Request, now: datetime, term
     body = _body(request)
     created = store.record(kind, name, namespace=namespace) is None
     written = store.replace(kind, name, body, now, namespace=namespace, subresource=subresource, terms=terms)
-    return Reply(201 if created else 200, written, kind)
+    return _written(store, target, 201 if created else 200, written)
 
 
 def _patch(store: Store, target: Target, request: Request, now: datetime, terms: Terms) -> Reply:
@@ -234,11 +236,17 @@ def _patch(store: Store, target: Target, request: Request, now: datetime, terms:
         written = store.apply(
             kind, name, request.body, now, namespace=namespace, subresource=subresource, terms=terms
         )
-        return Reply(201 if created else 200, written, kind)
+        return _written(store, target, 201 if created else 200, written)
     written = store.patch(
         kind, name, request.body, media_type, now, namespace=namespace, subresource=subresource, terms=terms
     )
-    return Reply(200, written, kind)
+    return _written(store, target, 200, written)
+
+
+def _written(store: Store, target: Target, code: int, obj: Object) -> Reply:
+    """What was written, as it is kept; there is no record of what a write removed."""
+    record = store.record(target.kind, obj["metadata"]["name"], namespace=target.namespace)
+    return Reply(code, obj, target.kind, record=record)
 
 
 def _delete(store: Store, target: Target, request: Request, now: datetime) -> Reply:

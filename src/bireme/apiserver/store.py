@@ -39,7 +39,7 @@ from bireme.apiserver.kinds import CORE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, 
 from bireme.apiserver.lists import Page, Query, check_list, check_watch, list_page, read_version
 from bireme.apiserver.managed.apply import check_type
 from bireme.apiserver.managed.entries import keep_times
-from bireme.apiserver.namespaces import IMMORTAL, is_terminating
+from bireme.apiserver.namespaces import IMMORTAL
 from bireme.apiserver.objects import MalformedError, same
 from bireme.apiserver.records import Record
 from bireme.apiserver.registry import Registry
@@ -256,16 +256,16 @@ class Store:
             raise errors.not_found(kind, name)
         wanted = _read_config(kind, config)
         metadata = wanted.setdefault("metadata", {})
-        objects.check_namespace(kind, namespace, dict(metadata))
         metadata.setdefault("name", name)
-        objects.check_name(name, metadata)
-        if old is None and metadata.get("uid"):
-            raise errors.nothing_with_uid(kind, name, metadata["uid"])
         merged = self._intake.applied(kind, old, wanted, now, terms, subresource)
         try:
             new = objects.shaped(kind, self._intake.read(kind, merged, Terms()))
         except MalformedError as error:
             raise errors.internal(f"failed to convert new object to proper version: {error}") from error
+        # Conflicts come first: only what was merged is looked at.
+        if old is None and metadata.get("uid"):
+            raise errors.nothing_with_uid(kind, name, metadata["uid"])
+        objects.check_name(name, new["metadata"])
         objects.check_namespace(kind, namespace, new["metadata"])
         if old is None:
             self._admit(kind, namespace, name)
@@ -380,7 +380,11 @@ class Store:
 
     def _admit(self, kind: Kind, namespace: str, name: str) -> None:
         """Only namespaces that are there, and stay, take new objects."""
-        if kind.namespaced and is_terminating(self.get(NAMESPACE, namespace)):
+        if not kind.namespaced:
+            return
+        if (record := self.record(NAMESPACE, namespace)) is None:
+            raise errors.not_found(NAMESPACE, namespace)
+        if record.is_going:
             raise errors.namespace_terminating(kind, name, namespace)
 
     def _create(self, kind: Kind, new: Object, now: datetime, terms: Terms, *, owned: bool = False) -> Object:

@@ -10,7 +10,7 @@ from bireme.api.kinds import find_kind
 from bireme.api.paths import format_path
 from bireme.apiserver import plugins
 from bireme.apiserver.crds import warnings as crd_warnings
-from bireme.apiserver.decoding import decode
+from bireme.apiserver.decoding import decode, decode_known
 from bireme.apiserver.errors import FieldError
 from bireme.apiserver.intake import Every, Intake, Lookup
 from bireme.apiserver.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
@@ -34,30 +34,31 @@ class BySchema(Intake):
     def read(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
     ) -> Object:
+        read = None if kind.custom else _read_known(kind, body)
+        if read is None:
+            read = self._read_pruned(kind, body, terms, raw, earlier)
+        else:
+            _complain(kind, body, terms, raw, earlier)
+        # An empty list means something to the types of Kubernetes' own kinds only.
+        return _with_reset(read) if _resets_owners(body) and not kind.custom else read
+
+    def _read_pruned(
+        self, kind: Kind, body: Object, terms: Terms, raw: bytes, earlier: tuple[str, ...]
+    ) -> Object:
         told = len(terms.warnings)
         pruned = self.pruned(kind, body, terms, raw, earlier)
         try:
-            read = decode(kind, pruned) if not kind.custom else _defaulted(kind, pruned)
+            return decode(kind, pruned) if not kind.custom else _defaulted(kind, pruned)
         except MalformedError:
             # What can't be read at all is refused without the warnings about it.
             del terms.warnings[told:]
             raise
-        # An empty list means something to the types of Kubernetes' own kinds only.
-        return _with_reset(read) if _resets_owners(body) and not kind.custom else read
 
     def pruned(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
     ) -> Object:
         found = prune(schema_of(kind), body, custom=kind.custom)
-        if terms.field_validation == "Ignore":
-            return found.obj
-        complaints = found.unknown
-        if raw:
-            complaints = strict_errors(raw, found.unknown, custom=kind.custom, decoded=body)
-        complaints = (*earlier, *complaints)
-        if complaints and terms.field_validation == "Strict":
-            raise MalformedError(f"strict decoding error: {', '.join(complaints)}")
-        terms.warnings += complaints
+        _complain(kind, body, terms, raw, earlier, found.unknown)
         return found.obj
 
     def applied(
@@ -118,6 +119,33 @@ class BySchema(Intake):
 
     def status_problems(self, kind: Kind, new: Object, old: Object) -> list[FieldError]:
         return validate_status(schema_of(kind), new, old) if kind.custom else []
+
+
+def _read_known(kind: Kind, body: Object) -> Object | None:
+    """What a body means, if it is all known and well-formed: most are, and this is much cheaper."""
+    try:
+        return decode_known(kind, body)
+    except MalformedError:
+        return None
+
+
+def _complain(
+    kind: Kind,
+    body: Object,
+    terms: Terms,
+    raw: bytes,
+    earlier: tuple[str, ...],
+    unknown: tuple[str, ...] = (),
+) -> None:
+    """Warn of what a strict reader refuses, or refuse it, as the writer wishes. Raises MalformedError."""
+    if terms.field_validation == "Ignore":
+        return
+    if raw:
+        unknown = strict_errors(raw, unknown, custom=kind.custom, decoded=body)
+    complaints = (*earlier, *unknown)
+    if complaints and terms.field_validation == "Strict":
+        raise MalformedError(f"strict decoding error: {', '.join(complaints)}")
+    terms.warnings += complaints
 
 
 def _resets_owners(body: Object) -> bool:

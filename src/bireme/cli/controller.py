@@ -4,6 +4,9 @@ import sys
 
 import click
 
+# Said here too, so that --help need not import the plan; a test compares.
+ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
+
 
 @click.command()
 @click.option(
@@ -14,7 +17,7 @@ import click
 @click.option("--context", help="A context of the kubeconfig.")
 @click.option("-n", "--namespace", help="Run the jobs of this namespace only; of all when left out.")
 @click.option(
-    "--lease-namespace", default="default", show_default=True, help="Where the lease of the leader is."
+    "--lease-namespace", help="Where the lease of the leader is; by default that of -n, else `default`."
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
@@ -32,9 +35,16 @@ import click
     "--health-host",
     default="127.0.0.1",
     show_default=True,
-    help="Where /healthz, /readyz and /metrics listen.",
+    help="Where /healthz, /readyz and /metrics listen; `*` is everywhere.",
 )
 @click.option("--health-port", default=8081, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--gang-engine",
+    type=click.Choice(ENGINES),
+    default="bireme",
+    show_default=True,
+    help="Who places the pods of queued jobs.",
+)
 @click.option("--controller-image", help="Image with kubectl, for Kubeflow's launchers.")
 @click.option(
     "--keep-messages/--no-keep-messages",
@@ -42,44 +52,82 @@ import click
     show_default=True,
     help="Keep the end of a failed replica's output in the job's status.",
 )
+@click.option(
+    "--webhooks/--no-webhooks", default=False, show_default=True, help="Serve admission webhooks too."
+)
+@click.option("--webhook-host", default="*", show_default=True, help="Where they listen; `*` is everywhere.")
+@click.option("--webhook-port", default=9443, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--webhook-name",
+    "webhook_names",
+    multiple=True,
+    help="A name or address that they are reached by; the Service's when left out.",
+)
+@click.option(
+    "--webhook-certificates",
+    type=click.Choice(["own", "external"]),
+    default="own",
+    show_default=True,
+    help="Who fills the Secret `bireme-webhooks` in the lease's namespace: this process, or somebody else.",
+)
+@click.option(
+    "--webhook-configuration",
+    default="bireme-webhooks",
+    show_default=True,
+    help="The webhook configurations to tell whom to trust.",
+)
 @click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
 def command(
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
-    lease_namespace: str,
+    lease_namespace: str | None,
     health_host: str,
     health_port: int,
+    gang_engine: str,
     controller_image: str | None,
+    webhook_host: str,
+    webhook_port: int,
+    webhook_names: tuple[str, ...],
+    webhook_certificates: str,
+    webhook_configuration: str,
     log_format: str,
     *,
     leader_elect: bool,
     kubeflow: bool,
     keep_messages: bool,
+    webhooks: bool,
 ) -> None:
     """Run the jobs of a cluster until SIGTERM."""
+    import msgspec
+
     from bireme.cli.loops import run
     from bireme.control.logs import log_to
     from bireme.kube.errors import KubeError
     from bireme.planning import Settings
     from bireme.run.cluster import Options, run_controller
+    from bireme.run.webhooks import WebhookOptions
 
     log_to(sys.stderr, as_json=log_format == "json")
-    settings = Settings(keep_messages=keep_messages)
+    settings = Settings(keep_messages=keep_messages, gang_engine=gang_engine)
     if controller_image:
-        settings = Settings(keep_messages=keep_messages, controller_image=controller_image)
+        settings = msgspec.structs.replace(settings, controller_image=controller_image)
+    served = WebhookOptions(
+        webhook_host, webhook_port, webhook_names, webhook_certificates == "own", webhook_configuration
+    )
     options = Options(
         kubeconfig,
         context,
-        namespace,
-        lease_namespace,
+        namespace or None,
+        lease_namespace or None,
         leader_elect,
         kubeflow,
         health_host,
         health_port,
         settings,
+        served if webhooks else None,
     )
     try:
         run(run_controller(options))
-    except KubeError as error:
+    except (KubeError, OSError) as error:
         raise click.ClickException(str(error)) from error

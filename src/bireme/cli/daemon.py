@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bireme.cli.durations import duration
+from bireme.cli.places import capacity_options, driver_option
 
 if TYPE_CHECKING:
     from bireme.run.presence import Daemon
@@ -33,12 +34,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long a job is kept after its end; 0 keeps it for ever.",
 )
+@driver_option("process")
+@capacity_options
 @click.option("--log-format", type=click.Choice(["json", "text"]), default="text", show_default=True)
 def command(
     data_dir: Path | None,
     port: int,
     idle_seconds: float | None,
     keep_finished: timedelta | None,
+    driver: str,
+    cpu: str,
+    memory: str,
     log_format: str,
 ) -> None:
     """Run jobs on this machine until SIGTERM, without a cluster.
@@ -57,7 +63,8 @@ def command(
 
     log_to(sys.stderr, as_json=log_format == "json")
     folder = (data_dir or default_path()).absolute()
-    options = DaemonOptions(Options(folder, port=port), Path.cwd(), idle_seconds, keep_finished)
+    server = Options(folder, port=port)
+    options = DaemonOptions(server, Path.cwd(), idle_seconds, keep_finished, driver, cpu, memory)
     try:
         run(run_daemon(options, _say_ready))
     except (FolderError, DatabaseError, ListenError) as error:

@@ -22,6 +22,7 @@ _QUIET_SECONDS: Final = 0.12
 _PATIENCE_SECONDS: Final = (0.1, 0.5, 2.0, 5.0)
 _BAD_REQUEST: Final = 400
 _OURS: Final = "bireme-"
+_AS_WRITTEN: Final = "bireme.dev/RunsAsWritten"
 _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing", "")
 
 
@@ -69,7 +70,9 @@ class JobFollower:
         self._streams: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._heard = 0.0
         self._told: set[str] = set()
+        self._ended: set[str] = set()
         self._broken: OSError | None = None
+        self._selector = f"bireme.dev/job-uid={self.uid}"
         self._jobs: Cache[Seen] = Cache(
             client,
             resource,
@@ -84,7 +87,7 @@ class JobFollower:
             PODS,
             Seen,
             namespace=self.namespace,
-            label_selector=f"bireme.dev/job-uid={self.uid}",
+            label_selector=self._selector,
             index_by_owner=False,
             on_change=self._on_pod,
         )
@@ -136,11 +139,14 @@ class JobFollower:
 
     def _on_pod(self, old: Seen | None, new: Seen | None) -> None:  # noqa: ARG002 - the cache's signature
         if new is not None:
+            if _has_ended(new):
+                self._ended.add(new.metadata.uid)
             self._screen.add_name(self._label(new.metadata.name))
             for container in _started(new):
                 if self._container in (None, container):
                     self._listen(new, container)
             self._tell_trouble(new)
+            self._tell_notices(new)
         self._on_change()
 
     def _label(self, pod: str) -> str:
@@ -153,6 +159,13 @@ class JobFollower:
             if text not in self._told:
                 self._told.add(text)
                 self._screen.say(text)
+
+    def _tell_notices(self, pod: Seen) -> None:
+        """Say once what is not as the manifest says, however many replicas it concerns."""
+        for text in _notices(pod):
+            if text not in self._told:
+                self._told.add(text)
+                self._screen.say(f"note: {text}")
 
     def _listen(self, pod: Seen, container: str) -> None:
         key = (pod.metadata.uid, container)
@@ -205,6 +218,7 @@ class JobFollower:
         """The output of pods that have ended, to its end; of others until it is quiet."""
         if self.is_gone or self._broken is not None:
             return
+        await self._look_again()
         loop = asyncio.get_running_loop()
         self._heard = loop.time()
         while pending := [task for task in self._streams.values() if not task.done()]:
@@ -217,7 +231,14 @@ class JobFollower:
         return (key for key, task in self._streams.items() if not task.done())
 
     def _must_hear(self, uid: str) -> bool:
-        return any(pod.metadata.uid == uid and _has_ended(pod) for pod in self._pods.all())
+        return uid in self._ended
+
+    async def _look_again(self) -> None:
+        """Listen to all pods there are: the end of a job may be heard of before that of its pods."""
+        with contextlib.suppress(KubeError):
+            listing = await self._client.list(PODS, self.namespace, type=Seen, label_selector=self._selector)
+            for pod in listing.items:
+                self._on_pod(None, pod)
 
 
 def _containers(pod: Seen) -> Iterator[tuple[str, Object]]:
@@ -239,6 +260,12 @@ def _has_ended(pod: Seen) -> bool:
 def _main_container(pod: Seen) -> str:
     containers: list[Object] = pod.spec.get("containers") or [{}]
     return str(containers[0].get("name", ""))
+
+
+def _notices(pod: Seen) -> Iterator[str]:
+    for condition in pod.status.get("conditions") or ():
+        if condition.get("type") == _AS_WRITTEN:
+            yield from (condition.get("message") or "").splitlines()
 
 
 def _troubles(pod: Seen) -> Iterator[str]:

@@ -16,22 +16,30 @@ _COMMANDS = {
     "daemon": "Run jobs on this machine, in the foreground.",
     "delete": "Delete jobs or other objects.",
     "demo": "Run a small MPI job on this machine.",
+    "doctor": "Check an installation on a cluster, and say what to fix.",
     "down": "Stop the embedded mode and all that runs in it.",
     "explain": "Describe a kind or one of its fields, offline.",
     "get": "Print jobs or other objects.",
     "kubeconfig": "Print where the kubeconfig of the embedded API server is.",
     "logs": "Print the output of a job's replicas, or of a pod.",
+    "manifests": "Print all objects of an installation on a cluster.",
+    "queue": "Print the queues of a cluster, and what waits in them.",
     "render": "Print the objects that a job is made of, offline.",
     "run": "Run jobs, show their output, and wait for their end.",
+    "scheduler": "Place the pods of queued jobs on a cluster.",
+    "simulate": "Say whether a queued job would start now, and where.",
     "status": "Say whether the embedded mode runs, and what it does.",
     "up": "Start the embedded mode in the background.",
     "validate": "Check manifests, offline, with the same rules as a cluster.",
     "wait": "Wait until a job has ended, or has come to another state.",
+    "why": "Say why a queued job waits, and what would help.",
 }
+# Where the name means something else already.
+_MODULES = {"manifests": "manifests_command"}
 
 
 class LazyGroup(click.Group):
-    """Resolves a command `name` to the attribute `command` of the module `bireme.cli.name`."""
+    """Resolves a command `name` to the attribute `command` of a module, mostly `bireme.cli.name`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -39,7 +47,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"bireme.cli.{cmd_name}").command
+        module = _MODULES.get(cmd_name, cmd_name)
+        command: click.Command = import_module(f"bireme.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,13 +1,14 @@
 """The objects of manifests, once nothing is wrong with them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bireme.api.kinds import JOB_KINDS, find_kind
-from bireme.cli.diagnostics import show
 from bireme.cli.failures import Failure
 from bireme.cli.sources import Source, read_sources
-from bireme.cli.validate import Checked, check_source
+
+if TYPE_CHECKING:
+    from bireme.cli.validate import Checked
 
 Object = dict[str, Any]
 
@@ -18,6 +19,10 @@ def load(files: Sequence[str], *, recursive: bool = False) -> list[Object]:
 
 
 def load_sources(sources: Sequence[Source]) -> list[Object]:
+    # Only here: commands that read no manifest need not wait for a YAML parser.
+    from bireme.cli.diagnostics import show
+    from bireme.cli.validate import check_source
+
     reports = [check_source(source) for source in sources]
     diagnostics = [diagnostic for report in reports for diagnostic in report.diagnostics]
     show(diagnostics)
@@ -45,7 +50,7 @@ def with_annotations(obj: Object, annotations: dict[str, str]) -> Object:
     return with_metadata(obj, annotations=annotations | own)
 
 
-def _written(checked: Checked) -> Object:
+def _written(checked: "Checked") -> Object:
     """What stands in the text, without the defaults: those are the server's to fill in."""
     value: Any = checked.document.value
     for step in checked.prefix:

@@ -33,6 +33,32 @@ def data_dir_option(function: Callable[..., T]) -> Callable[..., T]:
     return option(function)
 
 
+def driver_option(default: str | None) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """What runs pods on this machine."""
+    text = "What runs pods on this machine: its own programs, or podman, with their image."
+    choice = click.Choice(["process", "podman"])
+    return click.option("--driver", type=choice, default=default, show_default=bool(default), help=text)
+
+
+def capacity_options(function: Callable[..., T]) -> Callable[..., T]:
+    """What queued jobs may have of this machine."""
+    for name, text in (("memory", "memory, such as 16Gi"), ("cpu", "CPUs, such as 4 or 500m")):
+        told = f"How much queued jobs may have together: {text}. Default: all there is."
+        function = click.option(f"--{name}", default="", callback=_quantity, help=told)(function)
+    return function
+
+
+def _quantity(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    from bireme.api.quantity import QuantityError, parse_quantity
+
+    try:
+        if value and parse_quantity(value).nanos <= 0:
+            raise click.BadParameter(f"{value}: must be more than 0")
+    except QuantityError as error:
+        raise click.BadParameter(f"{error}; write it as 4, 500m or 16Gi") from error
+    return value
+
+
 def data_folder(data_dir: Path | None) -> Path:
     from bireme.apiserver.serving.folder import default_path
 

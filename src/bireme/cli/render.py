@@ -41,8 +41,25 @@ def command(files: tuple[str, ...], profile: str, namespace: str, *, show_secret
     These are the children of the first pass, exactly as the controller creates them; only the UID of the
     job, which a cluster gives, is zero here. Objects that are no jobs are left out.
     """
+    objects = [
+        job for file in files for job in _render_file(file, namespace, profile, show_secrets=show_secrets)
+    ]
+    if not objects:
+        raise click.ClickException("no job in what was given")
+    made = [obj for job in objects for obj in job]
+    if not made:
+        click.echo("nothing is created: the job is paused", err=True)
+    click.echo(write(made), nl=False)
+
+
+def render_file(file: str, namespace: str) -> list[Any]:
+    """The objects of all jobs of a file, as on a cluster."""
+    return [obj for job in _render_file(file, namespace, "cluster", show_secrets=False) for obj in job]
+
+
+def _render_file(file: str, namespace: str, profile: str, *, show_secrets: bool) -> list[list[Any]]:
     objects: list[list[Any]] = []
-    for source in read_sources(files):
+    for source in read_sources([file]):
         manifest = read(source.data)
         if manifest.problems:
             raise click.ClickException(
@@ -50,12 +67,7 @@ def command(files: tuple[str, ...], profile: str, namespace: str, *, show_secret
             )
         for document in manifest.documents:
             objects += _render(source.name, document.value, namespace, profile, show_secrets=show_secrets)
-    if not objects:
-        raise click.ClickException("no job in what was given")
-    made = [obj for job in objects for obj in job]
-    if not made:
-        click.echo("nothing is created: the job is paused", err=True)
-    click.echo(write(made), nl=False)
+    return objects
 
 
 def _render(source: str, value: Any, namespace: str, profile: str, *, show_secrets: bool) -> list[list[Any]]:

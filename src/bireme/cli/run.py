@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bireme.cli.places import Asked, target_options
+from bireme.cli.places import Asked, driver_option, target_options
 
 if TYPE_CHECKING:
     from bireme.cli.lookup import Found
@@ -35,8 +35,9 @@ class Program(NamedTuple):
     "--slots", type=click.IntRange(1), metavar="S", help="Ranks per worker, with --mpi. Default: 1."
 )
 @click.option("--replicas", type=click.IntRange(1), metavar="N", help="Run COMMAND N times, as a GenericJob.")
-@click.option("--image", help="Image of COMMAND's containers; only a cluster needs one.")
+@click.option("--image", help="Image of COMMAND's containers; a cluster and podman need one.")
 @click.option("--name", help="Name of the job instead of that of the manifest.")
+@driver_option(None)
 @click.option("-d", "--detach", is_flag=True, help="Do not wait: print the job's name and return.")
 @target_options
 def command(
@@ -47,6 +48,7 @@ def command(
     replicas: int | None,
     image: str | None,
     name: str | None,
+    driver: str | None,
     asked: Asked,
     *,
     detach: bool,
@@ -62,16 +64,20 @@ def command(
     on that cluster. Exit status: 0 on success, else that of the replica that failed first (1 if it has
     none); 130 when stopped by Ctrl-C.
     """
+    if driver and asked.is_cluster:
+        raise click.UsageError("--driver is for this machine: a cluster runs pods its own way")
     program = Program(words, mpi, slots, replicas, image)
-    objects = _renamed(_objects(files, program, needs_image=asked.is_cluster), name)
+    needs_image = "a cluster" if asked.is_cluster else "podman" if driver == "podman" else ""
+    objects = _renamed(_objects(files, program, needs_image), name)
     # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
     from bireme.cli.targets import choose_to_run, run
 
     target = choose_to_run(asked)
-    raise SystemExit(run(_run(target, asked.namespace, objects, detach=detach)))
+    said = {"bireme.dev/driver": driver} if driver else {}
+    raise SystemExit(run(_run(target, asked.namespace, objects, said, detach=detach)))
 
 
-def _objects(files: tuple[str, ...], program: Program, *, needs_image: bool) -> list[Object]:
+def _objects(files: tuple[str, ...], program: Program, needs_image: str) -> list[Object]:
     """What to send: what manifests hold, or a job that is made of a command."""
     if files:
         if any(program):
@@ -88,7 +94,7 @@ def _objects(files: tuple[str, ...], program: Program, *, needs_image: bool) -> 
     if program.slots and program.mpi is None:
         raise click.UsageError("--slots goes with --mpi")
     if needs_image and program.image is None:
-        raise click.UsageError("a cluster needs an image\n\nhint: --image registry.example/program:1")
+        raise click.UsageError(f"{needs_image} needs an image\n\nhint: --image registry.example/program:1")
     return [_checked(_job_of(program))]
 
 
@@ -126,12 +132,15 @@ def _renamed(objects: list[Object], name: str | None) -> list[Object]:
     return [_checked(with_metadata(obj, name=name)) if is_job(obj) else obj for obj in objects]
 
 
-async def _run(target: "Target", namespace: str | None, objects: list[Object], *, detach: bool) -> int:
+async def _run(
+    target: "Target", namespace: str | None, objects: list[Object], said: dict[str, str], *, detach: bool
+) -> int:
+    from bireme.cli.sending import caller_annotations
     from bireme.cli.targets import connected
     from bireme.cli.watching import watch_jobs
 
     async with connected(target, namespace) as connection:
-        jobs = await send(connection, objects, namespace)
+        jobs = await send(connection, objects, namespace, caller_annotations() | said)
         if detach or not jobs:
             for job in jobs:
                 click.echo(job.title)

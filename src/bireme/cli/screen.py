@@ -62,7 +62,8 @@ class Screen:
             return
         prefix = self.prefix(name) if name else b""
         self._clear()
-        self._output.write(b"".join(prefix + line + b"\n" for line in lines))
+        # In one go: a replica may write a million lines a second.
+        self._output.write(prefix + (b"\n" + prefix).join(lines) + b"\n")
         self._output.flush()
         self._draw()
 

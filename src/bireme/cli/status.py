@@ -33,8 +33,18 @@ def command(data_dir: "Path | None") -> None:
     if daemon is None:
         click.echo(f"not running ({folder})")
         raise SystemExit(1)
-    for name, value in run(_facts(daemon)):
+    for name, value in [*run(_facts(daemon)), *_trouble(folder)]:
         click.echo(f"{name + ':':<12}{value}")
+
+
+def _trouble(folder: "Path") -> list[tuple[str, str]]:
+    from bireme.run.presence import is_full
+
+    return (
+        [("disk", "full: nothing is saved and no job goes on until there is space")]
+        if is_full(folder)
+        else []
+    )
 
 
 async def _facts(daemon: "Daemon") -> list[tuple[str, str]]:

@@ -5,15 +5,18 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bireme.cli.failures import INTERRUPTED, Failure, say
 from bireme.cli.places import Asked
 from bireme.kube.client import Client
-from bireme.kube.config import ClusterConfig, load_config
 from bireme.kube.errors import ApiError, ConfigError, KubeError
-from bireme.kube.transport import HttpTransport
-from bireme.run.presence import Daemon, StartError, ensure, find
+from bireme.kube.local import LocalTransport
+from bireme.kube.protocol import FormTransport
+from bireme.run.presence import Daemon, StartError, ensure, find, read_token
+
+if TYPE_CHECKING:
+    from bireme.kube.config import ClusterConfig
 
 T = TypeVar("T")
 # Long enough to look at what happened, short enough not to be in the way.
@@ -21,23 +24,39 @@ IDLE_SECONDS = 30
 
 
 class Target(NamedTuple):
-    """An API server; without a daemon it is a cluster's."""
+    """An API server: that of a daemon, which is reached by its token, or that of a kubeconfig."""
 
-    config: ClusterConfig
-    daemon: Daemon | None
+    daemon: Daemon | None = None
+    token: str = ""
+    config: "ClusterConfig | None" = None
 
     @property
     def title(self) -> str:
         if self.daemon is not None:
             return f"this machine ({Path(self.daemon.kubeconfig).parent})"
+        assert self.config is not None
         return f"{self.config.server} ({self.config.source})"
+
+    @property
+    def namespace(self) -> str:
+        return "default" if self.config is None else self.config.namespace
+
+    def open(self) -> FormTransport:
+        """A way there; that of clusters takes long to import, and is left alone where it is not needed."""
+        if self.config is None:
+            assert self.daemon is not None
+            host = self.daemon.url.rpartition("/")[2]
+            return LocalTransport(Path(self.daemon.socket), host, self.token)
+        from bireme.kube.transport import HttpTransport
+
+        return HttpTransport(self.config)
 
 
 class Connection(NamedTuple):
     """A way to the API server of a target, and the namespace that is meant where none is named."""
 
     target: Target
-    transport: HttpTransport
+    transport: FormTransport
     client: Client
     namespace: str
 
@@ -49,8 +68,10 @@ def choose(asked: Asked) -> Target:
     daemon = found(asked.folder)
     if daemon is not None:
         return embedded(daemon)
+    from bireme.kube.config import load_config
+
     try:
-        return Target(load_config(environ=os.environ), None)
+        return Target(config=load_config(environ=os.environ))
     except ConfigError as error:
         message = f"no daemon runs for {asked.folder}, and there is {error}"
         raise Failure(message, "start one with `bireme up`, or name a cluster with --context") from error
@@ -83,14 +104,17 @@ def found(folder: Path) -> Daemon | None:
 
 def cluster(asked: Asked) -> Target:
     """The cluster that was asked for."""
-    return Target(_load(asked.kubeconfig, asked.context), None)
+    return Target(config=_load(asked.kubeconfig, asked.context))
 
 
 def embedded(daemon: Daemon) -> Target:
-    return Target(_load(daemon.kubeconfig, None), daemon)
+    token = read_token(daemon)
+    return Target(daemon, token) if token else Target(daemon, config=_load(daemon.kubeconfig, None))
 
 
-def _load(kubeconfig: str | None, context: str | None) -> ClusterConfig:
+def _load(kubeconfig: str | None, context: str | None) -> "ClusterConfig":
+    from bireme.kube.config import load_config
+
     try:
         return load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
     except ConfigError as error:
@@ -104,10 +128,10 @@ async def connected(
     """Say where, and talk to it."""
     if not quiet:
         say(f"on {target.title}")
-    transport = HttpTransport(target.config)
+    transport = target.open()
     try:
         client = Client(transport, field_manager="bireme-cli")
-        yield Connection(target, transport, client, namespace or target.config.namespace)
+        yield Connection(target, transport, client, namespace or target.namespace)
     finally:
         await transport.close()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bireme.cli.places import data_dir_option, data_folder
+from bireme.cli.places import capacity_options, data_dir_option, data_folder, driver_option
 
 
 @click.command()
@@ -13,7 +13,9 @@ from bireme.cli.places import data_dir_option, data_folder
 @click.option(
     "--keep-finished", default="1h", show_default=True, help="How long a job is kept after its end."
 )
-def command(data_dir: Path | None, port: int, keep_finished: str) -> None:
+@driver_option("process")
+@capacity_options
+def command(data_dir: Path | None, port: int, keep_finished: str, driver: str, cpu: str, memory: str) -> None:
     """Start the embedded mode in the background: jobs run on this machine, without a cluster.
 
     Returns when it is ready, and prints the path of the kubeconfig, with which kubectl works too. One that
@@ -22,7 +24,8 @@ def command(data_dir: Path | None, port: int, keep_finished: str) -> None:
     from bireme.cli.failures import Failure, say
     from bireme.run.presence import StartError, ensure
 
-    arguments = ("--port", str(port), "--keep-finished", keep_finished)
+    arguments: tuple[str, ...] = ("--port", str(port), "--keep-finished", keep_finished, "--driver", driver)
+    arguments += ("--cpu", cpu, "--memory", memory)
     try:
         daemon, is_new = ensure(data_folder(data_dir), stays=True, arguments=arguments)
     except StartError as error:

@@ -28,9 +28,10 @@ from bireme.control.queue import WorkQueue
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
-from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, resource_of
+from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource, resource_of
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import EmitEvent
+from bireme.planning.engines import group_version, has_groups
 from bireme.planning.identity import MANAGED_BY
 from bireme.planning.observed import Child, Job, Keys
 
@@ -38,7 +39,7 @@ log = logging.getLogger("bireme.controller")
 
 WORKERS = 32
 PAUSE = 4.0
-"""How many times the length of its last pass a job rests before changes of its children are looked at."""
+"""How many times the length of its last pass a job rests before it is looked at for its children's sake."""
 LONGEST_PAUSE_SECONDS = 1.0
 SHORTEST_WAIT_SECONDS = 0.02
 """So that a plan which asks to be woken at once can't keep a core busy."""
@@ -68,6 +69,16 @@ class WallClock:
 
     def _exactly(self) -> datetime:
         return datetime.now(UTC)  # noqa: TID251 - the one place that asks
+
+
+class OutdatedError(Exception):
+    """The job is no longer as the cache shows it."""
+
+
+def group_resource(engine: str) -> Resource:
+    """The PodGroups of a gang engine; ours where it has none."""
+    group, _, version = group_version(engine).partition("/")
+    return Resource(group, version, POD_GROUP.plural, POD_GROUP.kind) if version else resource_of(POD_GROUP)
 
 
 class ChildObject(msgspec.Struct, frozen=True, gc=False):
@@ -102,7 +113,9 @@ class Controller:
         self._workers = workers
         self.queue: WorkQueue[JobKey] = WorkQueue()
         self._expectations = Expectations()
-        self._executor = Executor(client, self._expectations, may_write=may_write)
+        engine = self._settings.gang_engine
+        self._groups = group_resource(engine)
+        self._executor = Executor(client, self._expectations, may_write=may_write, groups=self._groups)
         self._events = EventRecorder(client)
         self._verdicts = Verdicts()
         self._ensured: dict[str, set[tuple[str, str]]] = {}
@@ -110,7 +123,7 @@ class Controller:
         self._running_since: set[str] = set()
         self._pass_seconds: dict[JobKey, float] = {}
         self.metrics = metrics or Metrics()
-        self._make_caches(client, namespace, with_pod_groups=with_pod_groups)
+        self._make_caches(client, namespace, with_pod_groups=with_pod_groups and has_groups(engine))
         self._watch_metrics()
 
     def _make_caches(self, client: Client, namespace: str | None, *, with_pod_groups: bool) -> None:
@@ -144,7 +157,7 @@ class Controller:
         if with_pod_groups:
             self._children["PodGroup"] = Cache(
                 client,
-                resource_of(POD_GROUP),
+                self._groups,
                 ChildObject,
                 namespace=namespace,
                 label_selector=SELECTOR,
@@ -220,6 +233,10 @@ class Controller:
                 result = "requeue"
         except NotLeadingError:
             result = "not-leading"
+        except OutdatedError:
+            # While the cache is behind, another try ends the same; its news calls us earlier.
+            result = "requeue"
+            self.queue.retry(key)
         except (KubeError, TimeoutError) as error:
             result = "error"
             seconds = self.queue.retry(key)
@@ -294,16 +311,13 @@ class Controller:
         uid = job.metadata.uid
         self._taken.pop(uid, None)
         if made.record_first:
-            recorded = await self._write_status(key, job, made)
-            if recorded is None:
-                return True
-            job = recorded
+            job = await self._write_status(key, job, made)
         done = await self._executor.apply(job, made.actions)
         self._ensured.setdefault(uid, set()).update(done.created)
         if done.troubles or done.taken:
             made = self._plan_with_trouble(uid, observed, done, made, now)
         if not made.record_first:
-            job = await self._write_status(key, job, made) or job
+            job = await self._write_status(key, job, made)
         for event in made.actions:
             if isinstance(event, EmitEvent):
                 await self._events.record(job, event, now)
@@ -325,8 +339,8 @@ class Controller:
         )
         return msgspec.structs.replace(again, record_first=made.record_first)
 
-    async def _write_status(self, key: JobKey, job: Job, made: Plan) -> Job | None:
-        """Write the status if it differs; None if the job has changed meanwhile: then it comes again."""
+    async def _write_status(self, key: JobKey, job: Job, made: Plan) -> Job:
+        """Write the status if it differs; OutdatedError if the job has changed meanwhile, or is gone."""
         if made.status == job.status:
             return job
         if not self._may_write():
@@ -350,9 +364,8 @@ class Controller:
             )
         except NotAllowedError as error:
             raise NotLeadingError from error
-        except (Conflict, NotFound):
-            self.queue.add(key)
-            return None
+        except (Conflict, NotFound) as error:
+            raise OutdatedError from error
         seen = metadata_of(reply)
         version = version_number(seen.resource_version)
         written = Written(key.kind, seen.namespace, seen.name, seen.uid, version)
@@ -382,7 +395,11 @@ class Controller:
     def _job_changed(self, kind: str, old: JobObject | None, new: JobObject | None) -> None:
         obj = new or old
         assert obj is not None
-        self.queue.add(JobKey(kind, obj.metadata.namespace, obj.metadata.name))
+        key = JobKey(kind, obj.metadata.namespace, obj.metadata.name)
+        if old is not None and new is not None and _is_status_alone(old, new):
+            self._look_soon(key)
+        else:
+            self.queue.add(key)
         if new is None:
             uid = obj.metadata.uid
             self._expectations.forget(uid)
@@ -390,7 +407,7 @@ class Controller:
             self._ensured.pop(uid, None)
             self._taken.pop(uid, None)
             self._running_since.discard(uid)
-            self._pass_seconds.pop(JobKey(kind, obj.metadata.namespace, obj.metadata.name), None)
+            self._pass_seconds.pop(key, None)
 
     def _child_changed(self, old: Any, new: Any) -> None:
         child = new if new is not None else old
@@ -398,16 +415,23 @@ class Controller:
             if owner.controller:
                 key = self._key_of(owner.api_version, owner.kind, child.metadata.namespace, owner.name)
                 if key is not None:
-                    # Children of a large job change by the hundred: one pass then speaks for many of them.
-                    self.queue.add_after(
-                        key, min(LONGEST_PAUSE_SECONDS, PAUSE * self._pass_seconds.get(key, 0))
-                    )
+                    self._look_soon(key)
+
+    def _look_soon(self, key: JobKey) -> None:
+        """Children of a large job change by the hundred: one pass, and one status, then speaks for many."""
+        self.queue.add_after(key, min(LONGEST_PAUSE_SECONDS, PAUSE * self._pass_seconds.get(key, 0)))
 
     def _key_of(self, api_version: str, kind: str, namespace: str, name: str) -> JobKey | None:
         for crd, known in self._kinds.items():
             if known.kind == kind and known.api_version == api_version:
                 return JobKey(crd, namespace, name)
         return None
+
+
+def _is_status_alone(old: JobObject, new: JobObject) -> bool:
+    """Whether nothing but the status has changed, which is ours to write."""
+    same_version = msgspec.structs.replace(new.metadata, resource_version=old.metadata.resource_version)
+    return same_version == old.metadata
 
 
 def _phase_word(obj: JobObject) -> str:

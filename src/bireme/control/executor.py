@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from bireme.api.kinds import POD_GROUP
 from bireme.api.meta import ObjectMeta
 from bireme.control.expectations import Expectations, Written, metadata_of, version_number
 from bireme.kube.client import Client
@@ -16,7 +17,7 @@ from bireme.kube.errors import (
     NotAllowedError,
     NotFound,
 )
-from bireme.kube.resources import CONFIG_MAPS, PODS, Resource, resource_for
+from bireme.kube.resources import CONFIG_MAPS, PODS, Resource, resource_for, resource_of
 from bireme.planning.actions import (
     Action,
     Create,
@@ -52,6 +53,9 @@ class Done(NamedTuple):
     created: tuple[tuple[str, str], ...] = ()
 
 
+GROUPS: Final = resource_of(POD_GROUP)
+
+
 class Executor:
     """Applies actions: in parallel where order does not matter, one first, then two, four, …
 
@@ -59,8 +63,16 @@ class Executor:
     the same stage is begun, so that a quota which is full costs a few calls and not a thousand.
     """
 
-    def __init__(self, client: Client, expectations: Expectations, *, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        expectations: Expectations,
+        *,
+        may_write: Callable[[], bool],
+        groups: Resource = GROUPS,
+    ) -> None:
         self._client = client
+        self._groups = groups
         self._expectations = expectations
         self._may_write = may_write
 
@@ -104,7 +116,7 @@ class Executor:
             case DeletePod(name, uid):
                 await self._delete(job, PODS, name, uid)
             case DeleteObject(kind, name, uid):
-                await self._delete(job, resource_for(kind), name, uid)
+                await self._delete(job, self._resource(kind), name, uid)
             case StopPod(name, uid):
                 await self._stop(job, name, uid)
             case UpdateConfigMap(name, data):
@@ -113,9 +125,13 @@ class Executor:
                 await self._delete_job(job, uid)
         return Done()
 
+    def _resource(self, kind: str) -> Resource:
+        """The collection of a child; that of PodGroups is the gang engine's."""
+        return self._groups if kind == self._groups.kind else resource_for(kind)
+
     async def _create(self, job: Job, manifest: dict[str, Any]) -> Done:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        resource = resource_for(kind)
+        resource = self._resource(kind)
         try:
             reply = await self._client.create(resource, job.metadata.namespace, manifest)
         except AlreadyExists:

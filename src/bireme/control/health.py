@@ -31,8 +31,9 @@ def build_app(metrics: Metrics, not_ready: Callable[[], Sequence[str]]) -> web.A
 
 
 async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
-    """Serve until the returned runner is cleaned up."""
+    """Serve until the returned runner is cleaned up; the host `*` stands for all addresses."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
+    # Not 0.0.0.0: a cluster may have the sixth version of IP alone.
+    await web.TCPSite(runner, None if host == "*" else host, port).start()
     return runner

@@ -40,6 +40,22 @@ class Metrics:
             "leader_election_master_status", "1 while this process leads.", ["name"], registry=self.registry
         )
 
+        self.reviews = Counter(
+            "bireme_webhook_reviews_total",
+            "What webhooks were asked, and how they answered.",
+            ["webhook", "result"],
+            registry=self.registry,
+        )
+
+    def watch_certificate(self, seconds_left: Callable[[], float]) -> None:
+        """Show how long the certificate of the webhooks is still good for."""
+        gauge = Gauge(
+            "bireme_webhook_certificate_expiry_seconds",
+            "Seconds until the certificate of the webhooks ends.",
+            registry=self.registry,
+        )
+        gauge.set_function(seconds_left)
+
     def watch_queue(self, name: str, statistics: Callable[[], Mapping[str, int]]) -> None:
         """Show a queue's figures when somebody asks for them."""
         self.registry.register(_QueueCollector(name, statistics))

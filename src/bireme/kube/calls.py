@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from bireme.kube.clock import Clock
 from bireme.kube.errors import ApiError, KubeError, NotAllowedError, error_from
+from bireme.kube.protocol import Transport
 from bireme.kube.resources import Resource
 from bireme.kube.retry import CALLS, MOST_TRIES, asked_patience
-from bireme.kube.transport import Transport
 
 
 class Request(NamedTuple):

@@ -13,9 +13,9 @@ from bireme.kube.clock import Clock, SystemClock
 from bireme.kube.codec import OnMalformed, decode, decode_page, with_type
 from bireme.kube.errors import Conflict, Gone, KubeError, NotFound
 from bireme.kube.exec import ExecResult, run_command
+from bireme.kube.protocol import Transport
 from bireme.kube.resources import PODS, Resource
 from bireme.kube.retry import is_refused, is_transient
-from bireme.kube.transport import Transport
 from bireme.kube.watch import EventDecoder, LineBuffer, WatchEvent
 
 T = TypeVar("T")

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import aiohttp
 import msgspec
 
 from bireme.kube.errors import KubeError, TransportError, error_from
+from bireme.kube.protocol import WebSocketTransport
 from bireme.kube.resources import PODS
-from bireme.kube.transport import WebSocketTransport
+
+if TYPE_CHECKING:
+    import aiohttp
 
 V5: Final = "v5.channel.k8s.io"
 V4: Final = "v4.channel.k8s.io"
@@ -83,7 +85,7 @@ async def run_command(
         sending = asyncio.ensure_future(_send(socket, stdin))
         try:
             async for message in socket:
-                if message.type is aiohttp.WSMsgType.BINARY:
+                if isinstance(message.data, bytes):
                     channels.receive(message.data)
         finally:
             sending.cancel()
@@ -91,7 +93,7 @@ async def run_command(
         return channels.result()
 
 
-async def _send(socket: aiohttp.ClientWebSocketResponse, stdin: bytes | None) -> None:
+async def _send(socket: "aiohttp.ClientWebSocketResponse", stdin: bytes | None) -> None:
     """Send the whole input and its end; a command that ends without reading it is no error."""
     if stdin is None:
         return

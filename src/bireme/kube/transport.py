@@ -1,4 +1,4 @@
-"""Bytes to an API server and back. Retries, types and meaning are the client's, one layer up."""
+"""Bytes to an API server and back, over HTTP/1.1 and TLS."""
 
 import asyncio
 import contextlib
@@ -6,8 +6,7 @@ import socket
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
@@ -18,6 +17,9 @@ from bireme import __version__
 from bireme.kube.config import ClusterConfig
 from bireme.kube.credentials import Credential
 from bireme.kube.errors import TransportError, error_from
+from bireme.kube.protocol import Response as Response
+from bireme.kube.protocol import Transport as Transport
+from bireme.kube.protocol import WebSocketTransport as WebSocketTransport
 from bireme.kube.tls import build_context
 
 _MOST_CALLS = 256
@@ -28,51 +30,6 @@ _GOODBYE_SECONDS = 1.0
 _GOODBYE_ROUNDS = 100
 
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
-
-
-class Response(NamedTuple):
-    """An answer, whatever its status."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Transport(Protocol):
-    """The way to one API server; tests and the simulation have their own."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout_seconds: float | None = 30,
-    ) -> Response:
-        """Make one call, once. Raises TransportError where there is no answer."""
-
-    def stream(
-        self, path: str, *, params: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch or a followed log: chunks, as they come, until the server closes.
-
-        Entering raises ApiError where the answer is not 200; TransportError may come at any time.
-        """
-
-    async def close(self) -> None:
-        """Drop all connections; twice is once."""
-
-
-@runtime_checkable
-class WebSocketTransport(Protocol):
-    """A transport that can also talk both ways."""
-
-    def websocket(
-        self, path: str, *, params: Sequence[tuple[str, str]], protocols: Sequence[str]
-    ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
-        """Open a WebSocket with the first of these protocols that the server speaks."""
 
 
 class HttpTransport:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -15,18 +16,23 @@ from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists
 from bireme.kube.resources import NODES, PODS
+from bireme.kube.retry import Backoff
 from bireme.node import shims
-from bireme.node.driver import ProcessDriver
+from bireme.node.departed import Departed
+from bireme.node.drivers import PROCESS, Drivers
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.keeper import Keeper
 from bireme.node.machine import Machine
 from bireme.node.networks import Networks
+from bireme.node.nursery import Nursery
+from bireme.node.podman import driver as podman
 from bireme.node.seen import Object
 from bireme.node.shim import wire
 
 log = logging.getLogger("bireme.node")
 
 _NULL: Final = msgspec.Raw(b"null")
+_AGAIN: Final = Backoff(1.0, 60.0)
 
 
 class BoundPod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -56,12 +62,15 @@ class Agent:
         now: Callable[[], datetime],
         environment: Mapping[str, str],
         directory: Path,
+        driver: str = PROCESS,
     ) -> None:
         self._client, self._machine, self.now = client, machine, now
         self.folder = NodeFolder(folder)
-        self._driver = ProcessDriver(self.folder, machine, environment, directory)
+        self._driver = Drivers(self.folder, machine, environment, directory, driver)
         self._networks = Networks(folder / "networks", machine)
+        self._nursery = Nursery(folder)
         self._keepers: dict[str, Keeper] = {}
+        self._departed = Departed(time.monotonic)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._cache: Cache[BoundPod] = Cache(
             client,
@@ -73,21 +82,32 @@ class Agent:
         )
 
     def keeper(self, uid: str) -> Keeper | None:
-        """Who keeps a pod, by its UID."""
-        return self._keepers.get(uid)
+        """Who keeps a pod, or has kept it until a moment ago, by its UID."""
+        return self._keepers.get(uid) or self._departed.keeper(uid)
+
+    def departed(self, namespace: str, name: str) -> Object | None:
+        """A pod that is gone, while what it wrote is still there."""
+        for keeper in self._keepers.values():
+            if (keeper.namespace, keeper.name) == (namespace, name):
+                return keeper.pod
+        return self._departed.find(namespace, name)
 
     async def run(self) -> None:
         """Keep pods until cancelled; what runs then goes on, and is found again by the next agent."""
         self.folder.prepare()
-        await self._register()
+        # Now, as the first pod shall not wait until Python has started.
+        self._nursery.open()
         try:
+            await self._register()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._cache.run())
                 group.create_task(self._clear_strays())
+                group.create_task(self._departed.run())
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            self._nursery.close()
 
     # ---- the node
 
@@ -135,34 +155,55 @@ class Agent:
             return
         keeper = self._keepers.get(new.metadata.uid)
         if keeper is None:
-            self._begin(new.object())
+            keeper = self._make_keeper(new.object())
+            self._tasks[keeper.uid] = asyncio.get_running_loop().create_task(self._keep(keeper))
         else:
             keeper.update(new.object())
 
-    def _begin(self, pod: Object) -> None:
+    def _make_keeper(self, pod: Object) -> Keeper:
         keeper = Keeper(
             pod,
             self._client,
             self.folder,
             self._driver,
             self._networks,
+            self._nursery,
             self.now,
             self._machine.allocatable(),
         )
         self._keepers[keeper.uid] = keeper
-        task = asyncio.get_running_loop().create_task(self._keep(keeper))
-        self._tasks[keeper.uid] = task
+        return keeper
 
     async def _keep(self, keeper: Keeper) -> None:
+        """Keep a pod until it is gone; after an error by another keeper, which finds what there is."""
+        uid, failures = keeper.uid, 0
+        try:
+            while not await self._kept(keeper):
+                failures += 1
+                await asyncio.sleep(_AGAIN.delay(failures, self._client.random()))
+                keeper = self._replace(keeper)
+        finally:
+            self._keepers.pop(uid, None)
+            self._tasks.pop(uid, None)
+            if keeper.is_departed:
+                self._departed.add(keeper)
+
+    async def _kept(self, keeper: Keeper) -> bool:
         try:
             await keeper.run()
-        except asyncio.CancelledError:
-            raise
         except Exception:
-            log.exception("the pod is left alone after an error", extra={"pod": keeper.name})
-        finally:
-            self._keepers.pop(keeper.uid, None)
-            self._tasks.pop(keeper.uid, None)
+            log.exception("a pod was left alone after an error", extra={"pod": keeper.name})
+            return False
+        return True
+
+    def _replace(self, keeper: Keeper) -> Keeper:
+        """Another keeper of a pod, which knows it as it is on the API server, or that it is gone."""
+        found = self._cache.get(keeper.namespace, keeper.name)
+        if found is not None and found.metadata.uid == keeper.uid:
+            return self._make_keeper(found.object())
+        other = self._make_keeper(keeper.pod)
+        other.forget()
+        return other
 
     async def _clear_strays(self) -> None:
         """End what is left of pods that the API server does not know any more."""
@@ -180,4 +221,5 @@ def _clear(folder: PodFolder) -> None:
     with contextlib.suppress(OSError):
         wire.Channel(wire.connect(str(folder.path))).send({"do": "end"})
     shims.clear(folder.path.name, state)
+    podman.remove(podman.containers(folder))
     folder.remove()

@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from bireme.api.meta import ObjectMeta
+from bireme.api.scheduler import SCHEDULER_NAME
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
-from bireme.kube.errors import ApiError, KubeError
+from bireme.kube.errors import ApiError, KubeError, ServerError
 from bireme.kube.resources import PODS
 from bireme.node.machine import Machine
 
@@ -33,6 +34,7 @@ class _Container(msgspec.Struct, frozen=True, gc=False):
 
 class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
+    scheduler_name: str = ""
     containers: tuple[_Container, ...] = ()
     scheduling_gates: tuple[dict[str, str], ...] = ()
 
@@ -48,11 +50,15 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class Binder:
-    """Binds pods to the one node there is."""
+    """Binds pods to the one node there is; those that wait in a queue are left to its scheduler.
 
-    def __init__(self, client: Client, machine: Machine) -> None:
+    `queued` is set when there is the first such pod.
+    """
+
+    def __init__(self, client: Client, machine: Machine, queued: asyncio.Event | None = None) -> None:
         self._client, self._machine = client, machine
         self._wake = asyncio.Event()
+        self._queued = queued or asyncio.Event()
         self._pods: Cache[WaitingPod] = Cache(
             client, PODS, WaitingPod, index_by_owner=False, on_change=lambda *_: self._wake.set()
         )
@@ -76,6 +82,8 @@ class Binder:
     async def _round(self) -> bool:
         """Bind all that can be bound, oldest first; False if something is to be tried again."""
         pods = self._pods.all()
+        if any(pod.spec.scheduler_name == SCHEDULER_NAME for pod in pods):
+            self._queued.set()
         free = self._free(pods)
         done = True
         waiting = [pod for pod in pods if self._waits(pod)]
@@ -98,6 +106,7 @@ class Binder:
     def _waits(self, pod: WaitingPod) -> bool:
         return (
             not pod.spec.node_name
+            and pod.spec.scheduler_name != SCHEDULER_NAME
             and not pod.spec.scheduling_gates
             and pod.metadata.deletion_timestamp is None
             and pod.metadata.uid not in self._bound
@@ -116,11 +125,12 @@ class Binder:
         metadata = pod.metadata
         try:
             await self._client.bind(metadata.namespace, metadata.name, self._machine.name, uid=metadata.uid)
-        except ApiError as error:
-            log.info("a pod is not bound", extra={"pod": metadata.name, "why": error.message})
         except KubeError as error:
-            log.warning("a pod is not bound yet", extra={"pod": metadata.name, "why": str(error)})
-            return False
+            # A refusal is final, but not a server that could not do it, as with a full disk.
+            if isinstance(error, ServerError) or not isinstance(error, ApiError):
+                log.warning("a pod is not bound yet", extra={"pod": metadata.name, "why": str(error)})
+                return False
+            log.info("a pod is not bound", extra={"pod": metadata.name, "why": error.message})
         self._bound.add(metadata.uid)
         return True
 

@@ -14,7 +14,9 @@ INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"
 CONTAINERS_READY: Final = "ContainersReady"
 SCHEDULED: Final = "PodScheduled"
-OURS: Final = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED})
+AS_WRITTEN: Final = "bireme.dev/RunsAsWritten"
+"""False, with what stands in for what, where this machine lacks something; else it is not there."""
+OURS: Final = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, AS_WRITTEN})
 
 
 class Say(NamedTuple):
@@ -26,7 +28,13 @@ class Say(NamedTuple):
 
 
 def build_conditions(
-    pod: Object, entries: Mapping[str, Object], phase: str, *, ready_to_start: bool, now: datetime
+    pod: Object,
+    entries: Mapping[str, Object],
+    phase: str,
+    *,
+    ready_to_start: bool,
+    now: datetime,
+    notices: Sequence[str] = (),
 ) -> list[Object]:
     """Those of others as they are, then ours; lastTransitionTime moves only with the status."""
     old = (pod.get("status") or {}).get("conditions") or ()
@@ -42,7 +50,11 @@ def build_conditions(
     before = {each["type"]: each for each in old}
     generation = pod["metadata"].get("generation")
     made = [_condition(kind, before.get(kind), say, generation, now) for kind, say in says.items()]
-    return [*others, *made]
+    told = before.get(AS_WRITTEN)
+    if notices:
+        say = Say(False, "Substituted", "\n".join(notices))
+        told = _condition(AS_WRITTEN, told, say, generation, now)
+    return [*others, *made, *([told] if told else [])]
 
 
 def with_foreign(status: Object, server: Object) -> Object:

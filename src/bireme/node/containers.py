@@ -58,6 +58,11 @@ class Life(msgspec.Struct, frozen=True):
         return self.ended is not None and (self.exit_code != 0 or self.ended.get("reason") == "OOMKilled")
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it has ended nobody knows how."""
+        return self.ended is not None and self.ended.get("reason") == UNKNOWN_REASON
+
+    @property
     def is_reported(self) -> bool:
         """Whether the pod's status already tells of this attempt as running."""
         running = "running" in (self.known.get("state") or {})

@@ -3,6 +3,7 @@
 An image is not looked at: programs, PATH and HOME are those of whoever started the node.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,13 +16,15 @@ from bireme.node.machine import Machine
 from bireme.node.remote_shell import PODS
 from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
+from bireme.node.substitutes import NOTHING, Needs, Substitutes
+from bireme.node.volumes import VolumeError, part_of
 
 CONFIG_ERROR: Final = "CreateContainerConfigError"
 RUN_ERROR: Final = "RunContainerError"
 OUTPUT_CAP: Final = 256 << 20
 _OURS: Final = "bireme-"
 # Workers that share a host name share what Open MPI names after it: shared memory of theirs gets mixed up.
-_ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp"}
+_ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp", "BIREME_ONE_NAME": "1"}
 
 
 class Caller(NamedTuple):
@@ -29,6 +32,8 @@ class Caller(NamedTuple):
 
     directory: str = ""
     path: str = ""
+    needs: Needs = NOTHING
+    driver: str = ""
 
 
 _NODE: Final = Caller()
@@ -75,7 +80,7 @@ class ProcessDriver:
         sources: Sources,
         caller: Caller = _NODE,
     ) -> dict[str, Any]:
-        """The order that starts a container. Raises UnstartableError."""
+        """The order that starts a container; its `notices` are not the shim's. Raises UnstartableError."""
         name = container["name"]
         own = self._own_variables(pod, container, attempt, folder)
         own["PATH"] = caller.path or self._path
@@ -92,7 +97,11 @@ class ProcessDriver:
             raise UnstartableError(Problem(RUN_ERROR, message, name, fatal=True))
         argv, env = expand(words, built.own), built.values | _kept(own)
         env["PATH"] = f"{self._folder.programs}:{env['PATH']}"
-        mounts = self._mounts(pod, container, volumes, folder)
+        mounts = self._mounts(container, volumes, folder, built.own)
+        found, here = Substitutes([each["target"] for each in mounts]), self._caller_directory(caller)
+        directory = found.directory(container.get("workingDir") or "", here)
+        argv, env = found.words(argv, caller.needs), found.variables(env, directory)
+        found.login(caller.needs)
         if not self.can_mount:
             moved = self._moved(container, volumes)
             argv = [_replaced(word, moved) for word in argv]
@@ -107,12 +116,13 @@ class ProcessDriver:
             "attempt": attempt,
             "argv": argv,
             "env": env,
-            "directory": self._working_directory(container, [each["target"] for each in mounts], caller),
+            "directory": directory,
             "output": str(output),
             "cap": OUTPUT_CAP,
             "mounts": mounts,
             "scratch": str(scratch),
             "cgroups": self.limits.make(limits_name(pod, name), container.get("resources") or {}),
+            "notices": found.notices,
         }
 
     def _own_variables(
@@ -129,15 +139,13 @@ class ProcessDriver:
             "BIREME_TERMINATION_LOG": str(message_file(folder, container["name"], attempt)),
         }
 
-    def _working_directory(self, container: Object, mounted: list[str], caller: Caller) -> str:
-        """Its own, if it is there; else the caller's."""
-        wanted = container.get("workingDir")
-        if wanted and (Path(wanted).is_dir() or any(_is_below(wanted, each) for each in mounted)):
-            return str(wanted)
-        return caller.directory if Path(caller.directory or "-").is_dir() else str(self._directory)
+    def _caller_directory(self, caller: Caller) -> str:
+        """The caller's, if it is there; else the node's own."""
+        there = os.path.isdir(caller.directory)  # noqa: PTH112 - says no where another raises
+        return caller.directory if there else str(self._directory)
 
     def _mounts(
-        self, pod: Object, container: Object, volumes: Mapping[str, Path], folder: PodFolder
+        self, container: Object, volumes: Mapping[str, Path], folder: PodFolder, values: Mapping[str, str]
     ) -> list[dict[str, Any]]:
         if not self.can_mount:
             self._check_mounts(container, volumes)
@@ -147,7 +155,11 @@ class ProcessDriver:
         if hosts.exists():
             mounts.append({"source": str(hosts), "target": "/etc/hosts"})
         for mount in container.get("volumeMounts") or ():
-            source = volumes[mount["name"]] / _sub_path(pod, container, mount)
+            try:
+                source = part_of(volumes[mount["name"]], mount, values)
+            except VolumeError as error:
+                problem = Problem(CONFIG_ERROR, str(error), container["name"], fatal=error.is_fatal)
+                raise UnstartableError(problem) from error
             mounts.append(
                 {
                     "source": str(source),
@@ -192,16 +204,15 @@ def message_file(folder: PodFolder, container: str, attempt: int) -> Path:
     return folder.messages / f"{container}.{attempt}"
 
 
-def write_hosts(folder: PodFolder, pod: Object, entries: Mapping[str, str]) -> None:
-    """The pod's /etc/hosts: itself, and its fellows by name."""
+def write_hosts(path: Path, entries: Mapping[str, str]) -> None:
+    """A pod's /etc/hosts: itself, and its fellows by name."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
-    lines += [f"{address} {name}" for name, address in ({hostname(pod): "127.0.0.1"} | dict(entries)).items()]
-    path = folder.path / "hosts"
+    lines += [f"{address} {name}" for name, address in entries.items()]
     # In place: a mount of the file shows the file that it was made of.
     path.write_text("\n".join(lines) + "\n")
 
 
-def _sub_path(pod: Object, container: Object, mount: Object) -> str:
+def sub_path(pod: Object, container: Object, mount: Object) -> str:
     path: str = mount.get("subPath") or ""
     if expression := mount.get("subPathExpr"):
         plain = {each["name"]: each.get("value", "") for each in container.get("env") or ()}
@@ -221,7 +232,3 @@ def _replaced(text: str, moved: Mapping[str, str]) -> str:
         if text == before or text.startswith(f"{before}/"):
             return after + text[len(before) :]
     return text
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

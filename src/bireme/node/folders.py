@@ -3,6 +3,7 @@
 bin/                         bireme-agent
 pods/UID/                    pod.json state.json shim.sock, volumes/, output/CONTAINER/ATTEMPT.log
 names/NAMESPACE/POD          a link to the pod's folder
+departed/UID/output/         what a pod wrote that is gone, for a while
 """
 
 import contextlib
@@ -32,7 +33,6 @@ class PodFolder:
         self.orders = path / "pod.json"
         self.state = path / "state.json"
         self.socket = path / "shim.sock"
-        self.failed = path / "failed"
         self.volumes = path / "volumes"
         self.messages = path / "messages"
 
@@ -54,9 +54,11 @@ class NodeFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.programs = path / "bin"
+        self.departed = path / "departed"
 
     def prepare(self) -> None:
         """Make the folders, and the programs in them."""
+        shutil.rmtree(self.departed, ignore_errors=True)
         for folder in (self.path, self.programs, self.path / "pods", self.path / "names"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         agent = self.programs / "bireme-agent"
@@ -65,6 +67,14 @@ class NodeFolder:
 
     def pod(self, uid: str) -> PodFolder:
         return PodFolder(self.path / "pods" / uid)
+
+    def keep_output(self, folder: PodFolder) -> PodFolder:
+        """Put what a pod wrote aside; its folder can go then. Without space, or output, nothing is kept."""
+        kept = PodFolder(self.departed / folder.path.name)
+        with contextlib.suppress(OSError):
+            kept.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder.path / "output").rename(kept.path / "output")
+        return kept
 
     def pods(self) -> list[PodFolder]:
         """Those that are there, whoever made them."""

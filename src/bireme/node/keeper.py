@@ -3,23 +3,28 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from bireme.kube.client import Client
-from bireme.kube.errors import ApiError, Conflict, KubeError, NotFound
-from bireme.kube.resources import CONFIG_MAPS, PODS, SECRETS, resource_for
-from bireme.node import output, probes, shims
+from bireme.kube.errors import KubeError
+from bireme.kube.resources import resource_for
+from bireme.node import probes, shims
 from bireme.node.conditions import with_foreign
 from bireme.node.dealings import ContainerOrder, finish_hook, note
-from bireme.node.driver import Caller, ProcessDriver, UnstartableError, limits_name, message_file
-from bireme.node.environment import Sources, needs
+from bireme.node.driver import Caller, UnstartableError
+from bireme.node.drivers import DRIVER, Drivers
+from bireme.node.environment import Sources
+from bireme.node.fetching import fetch_sources
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.handlers import run_handler
+from bireme.node.last_words import read_last_words
 from bireme.node.life import Step, step
 from bireme.node.networks import NetworkError, Networks
+from bireme.node.notices import announce
+from bireme.node.nursery import Nursery
 from bireme.node.orders import (
     EndPod,
     KillContainer,
@@ -29,8 +34,11 @@ from bireme.node.orders import (
     SignalContainer,
     StartContainer,
 )
+from bireme.node.phase import FINISHED
 from bireme.node.seen import ContainerSeen, Dealings, Object, Problem, Seen, read_record
 from bireme.node.shims import Shim, ShimError, State
+from bireme.node.substitutes import needs_of
+from bireme.node.telling import Teller, Told
 from bireme.node.volumes import VolumeError, Volumes
 from bireme.planning.timing import earliest
 
@@ -39,9 +47,6 @@ log = logging.getLogger("bireme.node")
 DIRECTORY: Final = "bireme.dev/directory"
 PATH: Final = "bireme.dev/path"
 _RETRY: Final = timedelta(seconds=2)
-_MESSAGE_BYTES: Final = 4096
-_MESSAGE_LINES: Final = 80
-_FALLBACK_BYTES: Final = 2048
 
 
 class Keeper:
@@ -52,18 +57,21 @@ class Keeper:
         pod: Object,
         client: Client,
         folder: NodeFolder,
-        driver: ProcessDriver,
+        driver: Drivers,
         networks: Networks,
+        nursery: Nursery,
         now: Callable[[], datetime],
         allocatable: dict[str, str],
     ) -> None:
         self._pod, self._client, self._driver, self._now = pod, client, driver, now
         self._node_folder, self._allocatable, self._networks = folder, allocatable, networks
+        self._nursery = nursery
         self._network: dict[str, Any] | None = None
         metadata = pod["metadata"]
         self.uid, self.namespace, self.name = metadata["uid"], metadata["namespace"], metadata["name"]
         self.folder: PodFolder = folder.pod(self.uid)
         self._wake = asyncio.Event()
+        self._listeners: set[asyncio.Event] = set()
         self._shim: Shim | None = None
         self._state: State | None = shims.read_state(self.folder)
         self._dealings: dict[str, Dealings] = {}
@@ -73,10 +81,13 @@ class Keeper:
         self._volumes: dict[str, Path] | None = None
         self._sources: Sources | None = None
         self._caller = Caller()
-        self._written: Object | None = pod.get("status")
+        self._notices: tuple[str, ...] = ()
+        self._teller = Teller(client, pod)
         self._errands: set[asyncio.Task[None]] = set()
         self._is_gone = False
         self._has_ended = False
+        self.is_departed = False
+        """Whether the pod had ended before it went: somebody may still ask for what it wrote."""
 
     # ---- what others tell it
 
@@ -109,16 +120,22 @@ class Keeper:
         record = ((self._state or {}).get("containers") or {}).get(container)
         return record is not None and "finished" not in record and self._shim is not None
 
+    @contextlib.contextmanager
+    def changes(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever a container may have ended."""
+        changed = asyncio.Event()
+        self._listeners.add(changed)
+        try:
+            yield changed
+        finally:
+            self._listeners.discard(changed)
+
     # ---- its life
 
     async def run(self) -> None:
         """Keep the pod until nothing is left of it."""
-        self._shim = shims.find(self.folder, self._on_state)
-        if self._shim is not None:
-            await self._take_up()
-        if self._shim is None and self._state is not None and "ended" not in self._state:
-            shims.sweep(self.uid, self._state)
         try:
+            await self._resume()
             while not self._is_gone:
                 self._wake.clear()
                 self._forget_problems()
@@ -134,6 +151,17 @@ class Keeper:
                     await self._sleep(made.wake_at)
         finally:
             await self._leave()
+
+    async def _resume(self) -> None:
+        """Find what an earlier process has left."""
+        self._shim = self._connect()
+        if self._shim is not None:
+            await self._take_up()
+        elif self._state is not None and "ended" not in self._state:
+            self._sweep()
+
+    def _connect(self) -> Shim | None:
+        return shims.find(self.folder, self._on_state, self._on_refusal)
 
     async def _take_up(self) -> None:
         """Be again what an earlier process was to a pod that still runs."""
@@ -151,10 +179,17 @@ class Keeper:
                 found.append(error.problem)
             except ShimError as error:
                 found.append(Problem("RunContainerError", f"the pod can't be started: {error}"))
+            except OSError as error:
+                why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+                found.append(Problem("RunContainerError", f"the pod can't be started: {why}"))
         if found:
-            self._problems = (*self._problems, *found)
-            self._retry_at = self._now() + _RETRY
-            self._wake.set()
+            self._meet(*found)
+
+    def _meet(self, *problems: Problem) -> None:
+        """Something is in the way, for now or for good."""
+        self._problems = (*self._problems, *problems)
+        self._retry_at = self._now() + _RETRY
+        self._wake.set()
 
     def _forget_problems(self) -> None:
         """Try again what may be possible by now."""
@@ -185,10 +220,12 @@ class Keeper:
 
     def _clear(self) -> None:
         shims.clear(self.uid, self._state or shims.read_state(self.folder))
-        for container in (self._state or {}).get("containers") or {}:
-            self._driver.limits.remove(limits_name(self._pod, container))
+        self._driver.clear(self._pod, self.folder)
         self._node_folder.unlink(self.namespace, self.name, self.folder)
-        self.folder.remove()
+        folder = self.folder
+        if self._pod["status"].get("phase") in FINISHED:
+            self.folder, self.is_departed = self._node_folder.keep_output(folder), True
+        folder.remove()
 
     # ---- what is seen
 
@@ -205,26 +242,18 @@ class Keeper:
             stopping=self._stopping,
             host_ips=("127.0.0.1",),
             pod_ips=(self._networks.address(self._pod),),
+            notices=self._notices,
+            rebooted=self._state is not None and not shims.is_of_this_boot(self._state),
         )
 
     def _container(self, name: str, record: dict[str, Any]) -> ContainerSeen:
         if "finished" not in record:
             return read_record(record)
-        if record.get("signal") and "oom" not in record:
-            record["oom"] = self._driver.limits.was_oom_killed(limits_name(self._pod, name))
-        return read_record(record, self._message(name, record))
-
-    def _message(self, name: str, record: dict[str, Any]) -> str:
-        """What a container wrote about its end, or else how its output ended if it failed."""
-        with contextlib.suppress(OSError):
-            text = message_file(self.folder, name, record["attempt"]).read_text(errors="replace")
-            if text:
-                return text[:_MESSAGE_BYTES]
-        spec = self._container_spec(name)
-        if record.get("code") and spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            path = self.folder.output(name, record["attempt"])
-            return output.tail(path, _MESSAGE_LINES, _FALLBACK_BYTES)
-        return ""
+        self._driver.complete(self._pod, self.folder, name, record)
+        said = read_last_words(self.folder, self._container_spec(name), record)
+        if record.get("code") and "why" not in record:
+            record["why"] = self._networks.explain(self._pod, said)
+        return read_record(record, f"{said.rstrip()}\n{record['why']}" if record.get("why") else said)
 
     def _container_spec(self, name: str) -> Object:
         spec = self._pod["spec"]
@@ -239,8 +268,17 @@ class Keeper:
             self._shim = None
             if self._state is not None and not self._has_ended:
                 log.warning("the shim is gone", extra={"pod": self.name})
-                shims.sweep(self.uid, self._state)
-        self._wake.set()
+                self._sweep()
+        for each in (self._wake, *self._listeners):
+            each.set()
+
+    def _sweep(self) -> None:
+        """End what is left of a pod whose shim is gone."""
+        shims.sweep(self.uid, self._state)
+        self._errand(self._driver.sweep(self.folder))
+
+    def _on_refusal(self, container: str, why: str) -> None:
+        self._meet(Problem("RunContainerError", f"the container can't be started: {why}", container))
 
     # ---- what it does
 
@@ -274,15 +312,32 @@ class Keeper:
         await self._prepare()
         assert self._volumes is not None
         assert self._sources is not None
-        wanted = self._driver.start_order(
-            self._pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
-        )
+        try:
+            wanted = await self._driver.start_order(
+                self._pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
+            )
+        except UnstartableError:
+            # What it refers to may come, or change: it is looked up again.
+            self._volumes = None
+            raise
+        self._notice(wanted.pop("notices", []))
         if self._shim is None:
             orders = self._driver.pod_orders(self._pod, self._network)
             devices = self._driver.devices.held(self.uid)
-            await shims.start(self.folder, orders | ({"devices": devices} if devices else {}))
-            self._shim = shims.find(self.folder, self._on_state)
+            shims.write_orders(self.folder, orders | ({"devices": devices} if devices else {}))
+            await self._nursery.start(self.folder)
+            self._shim = self._connect()
         self._send(wanted)
+
+    def _notice(self, texts: list[str]) -> None:
+        """Tell what is not as the manifest says; each thing once."""
+        new = [text for text in texts if text not in self._notices]
+        if new:
+            self._notices += tuple(new)
+            self._errand(self._announce(new))
+
+    async def _announce(self, notices: list[str]) -> None:
+        await announce(self._client, self._pod, await self._find_job(), notices, self._now())
 
     async def _prepare(self) -> None:
         """Folders, volumes and references; made once, before the first container."""
@@ -290,7 +345,7 @@ class Keeper:
             return
         self.folder.make()
         self._node_folder.link(self.namespace, self.name, self.folder)
-        sources = await self._fetch()
+        sources = await fetch_sources(self._client, self._pod, self._allocatable)
         volumes = Volumes(self._pod, self.folder.volumes, self._node_folder.path / "claims", sources)
         try:
             made = await asyncio.to_thread(volumes.make_all)
@@ -302,7 +357,9 @@ class Keeper:
             ) from error
         job = await self._find_job()
         said = {} if job is None else job["metadata"].get("annotations") or {}
-        self._caller = Caller(said.get(DIRECTORY, ""), said.get(PATH, ""))
+        self._caller = Caller(
+            said.get(DIRECTORY, ""), said.get(PATH, ""), needs_of(job), said.get(DRIVER, "")
+        )
         try:
             self._network = await self._networks.join(self._pod, self.folder, job)
         except NetworkError as error:
@@ -318,21 +375,6 @@ class Keeper:
                 return job
         return None
 
-    async def _fetch(self) -> Sources:
-        wanted = needs(self._pod)
-        config_maps = {name: await self._find(CONFIG_MAPS, name) for name in sorted(wanted.config_maps)}
-        secrets = {name: await self._find(SECRETS, name) for name in sorted(wanted.secrets)}
-        return Sources(config_maps, secrets, self._allocatable)
-
-    async def _find(self, resource: Any, name: str) -> Object | None:
-        try:
-            found: Object = await self._client.get(resource, self.namespace, name)
-        except NotFound:
-            return None
-        except KubeError as error:
-            raise UnstartableError(Problem("ContainerCreating", str(error))) from error
-        return found
-
     # ---- hooks and probes
 
     def _note(self, order: ContainerOrder) -> None:
@@ -340,7 +382,7 @@ class Keeper:
 
     def _run_hook(self, order: RunHook) -> None:
         async def errand() -> None:
-            error = await run_handler(self.folder, order.container, order.handler, None)
+            error = await self._handle(order.container, order.handler, None)
             if (known := self._dealings_with(order)) is not None:
                 self._dealings[order.container] = finish_hook(known, order.hook, self._now(), error)
             self._wake.set()
@@ -351,12 +393,18 @@ class Keeper:
         probe = self._container_spec(order.container)[order.probe]
 
         async def errand() -> None:
-            error = await run_handler(self.folder, order.container, probe, probe.get("timeoutSeconds", 1))
+            error = await self._handle(order.container, probe, probe.get("timeoutSeconds", 1))
             if (known := self._dealings_with(order)) is not None:
                 self._dealings[order.container] = probes.finish(known, order.probe, probe, not error)
             self._wake.set()
 
         self._errand(errand())
+
+    async def _handle(self, container: str, handler: Object, timeout_seconds: float | None) -> str:
+        address = self._networks.address(self._pod)
+        return await run_handler(
+            self.folder, self._container_spec(container), address, handler, timeout_seconds
+        )
 
     def _dealings_with(self, order: RunHook | RunProbe) -> Dealings | None:
         """Those of the order's own attempt; None if there was another since."""
@@ -371,32 +419,14 @@ class Keeper:
     # ---- what it tells
 
     async def _tell(self, made: Step) -> None:
-        """Write the status if it differs from what is written."""
         self._pod = self._pod | {"status": made.status}
-        if made.status == self._written:
-            return
-        patch = [
-            {"op": "test", "path": "/metadata/uid", "value": self.uid},
-            {"op": "add", "path": "/status", "value": made.status},
-        ]
-        try:
-            await self._client.patch(
-                PODS, self.namespace, self.name, patch, kind="json", subresource="status"
-            )
-            self._written = made.status
-        except NotFound:
-            self._is_gone = True
-        except ApiError as error:
-            log.warning("a status is refused", extra={"pod": self.name, "why": error.message})
-            self._written = made.status
-        except KubeError as error:
-            log.warning("a status is not written yet", extra={"pod": self.name, "why": str(error)})
-            asyncio.get_running_loop().call_later(_RETRY.total_seconds(), self._wake.set)
+        self._heed(await self._teller.tell(made.status))
 
     async def _remove(self) -> None:
         """Take a pod away that was asked to go, and of which nothing runs."""
-        if self._written != self._pod["status"]:
-            return
-        with contextlib.suppress(NotFound, Conflict):
-            await self._client.delete(PODS, self.namespace, self.name, uid=self.uid, grace_seconds=0)
-        self._is_gone = True
+        self._heed(await self._teller.remove(self._pod["status"]))
+
+    def _heed(self, told: Told) -> None:
+        self._is_gone = self._is_gone or told == "gone"
+        if told == "later":
+            asyncio.get_running_loop().call_later(_RETRY.total_seconds(), self._wake.set)

@@ -27,6 +27,9 @@ from bireme.node.stopping import join, stop_pod
 from bireme.planning.timing import earliest
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+NODE_SHUTDOWN: Final = "NodeShutdown"
+"""By this word controllers know a pod that was lost with its node: that is no failure of its program."""
+_REBOOTED: Final = "The machine was restarted while the pod ran"
 _TOO_LONG: Final = "Pod was active on the node longer than the specified deadline"
 
 
@@ -83,6 +86,9 @@ def _ending(pod: Object, lives: Sequence[Life], seen: Seen, now: datetime) -> En
     limit = deadline(pod)
     if limit is not None and now >= limit:
         return Ending("Failed", DEADLINE_EXCEEDED, _TOO_LONG)
-    if "deletionTimestamp" in pod["metadata"] or is_over(pod, lives):
+    if "deletionTimestamp" in pod["metadata"]:
         return Ending()
+    if is_over(pod, lives):
+        lost = seen.rebooted and any(life.is_unknown for life in lives)
+        return Ending("Failed", NODE_SHUTDOWN, _REBOOTED) if lost else Ending()
     return None

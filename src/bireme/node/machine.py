@@ -40,9 +40,16 @@ class Machine(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     isolation: str = "none"
     address: str = "127.0.0.1"
+    # What queued jobs may have of it, as quantities, where that is not all.
+    cpu: str = ""
+    memory: str = ""
 
     def allocatable(self) -> dict[str, str]:
-        amounts = {"cpu": str(self.cpus), "memory": f"{self.memory_bytes // 1024}Ki", "pods": "1000"}
+        amounts = {
+            "cpu": self.cpu or str(self.cpus),
+            "memory": self.memory or f"{self.memory_bytes // 1024}Ki",
+            "pods": "1000",
+        }
         return amounts | ({"nvidia.com/gpu": str(len(self.gpus))} if self.gpus else {})
 
 

@@ -19,6 +19,7 @@ from bireme.node import machine, shims
 from bireme.node.driver import hostname, write_hosts
 from bireme.node.folders import ROOT, PodFolder
 from bireme.node.machine import Machine
+from bireme.node.ports import explain_taken
 from bireme.node.seen import Object
 from bireme.node.shim.records import boot_id
 from bireme.node.shim.tree import read_process
@@ -66,9 +67,10 @@ class Networks:
             port = f"v{address.rpartition('10.88.')[2].replace('.', 'x')}"
             user = self._machine.isolation == "user"
             place = {"holder": holder, "user": user, "address": address, "port": port}
+        member = Member(pod, folder, place["address"] if place else LOOPBACK)
         members = self._members.setdefault(job_uid, {})
-        members[pod["metadata"]["uid"]] = Member(pod, folder, place["address"] if place else LOOPBACK)
-        self._write_hosts(job_uid)
+        members[pod["metadata"]["uid"]] = member
+        self._introduce(job_uid, member)
         return place
 
     def address(self, pod: Object) -> str:
@@ -78,6 +80,15 @@ class Networks:
             if uid in members:
                 return members[uid].address
         return LOOPBACK
+
+    def explain(self, pod: Object, said: str) -> str:
+        """Why a pod that said this could not listen, where another of its job is in its way; else empty."""
+        uid = pod["metadata"]["uid"]
+        for members in self._members.values():
+            if uid in members and members[uid].address == LOOPBACK:
+                names = {other: hostname(member.pod) for other, member in members.items() if other != uid}
+                return explain_taken(said, names, isolated=self._machine.isolation != "none")
+        return ""
 
     def leave(self, pod: Object) -> None:
         """Forget a pod; the network of a job goes with its last one."""
@@ -95,17 +106,30 @@ class Networks:
             if path.name not in known_jobs and path.name not in self._members:
                 self._end(path.name)
 
+    def _introduce(self, job_uid: str, member: Member) -> None:
+        """Let a pod and its fellows find one another.
+
+        They share one file by links, or the names of a large job would be written as often as it has pairs.
+        """
+        own = member.folder.path / "hosts"
+        with contextlib.suppress(OSError):
+            if not _is_named(member):
+                write_hosts(own, {hostname(member.pod): LOOPBACK})
+                return
+            shared = self._folder / job_uid / "hosts"
+            shared.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if own.exists() and not shared.exists():
+                shared.hardlink_to(own)
+            self._write_hosts(job_uid)
+            if not own.exists():
+                _link(own, shared)
+
     def _write_hosts(self, job_uid: str) -> None:
         members = self._members.get(job_uid, {}).values()
-        # mpirun 4.1 takes a worker whose name leads to loopback for itself. It needs no names to reach one.
-        entries = {
-            hostname(member.pod): member.address
-            for member in members
-            if not (member.address == LOOPBACK and _is_of_mpi(member.pod))
-        }
-        for member in members:
+        entries = {hostname(member.pod): member.address for member in members if _is_named(member)}
+        if entries:
             with contextlib.suppress(OSError):
-                write_hosts(member.folder, member.pod, entries)
+                write_hosts(self._folder / job_uid / "hosts", entries)
 
     def _address(self, job_uid: str, folder: PodFolder) -> str:
         """The one that the pod had, or one that is free."""
@@ -156,11 +180,24 @@ class Networks:
         if (pid := _alive(folder)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for name in ("holder.json", "holder.json.new", "failed", "log"):
+        for name in ("holder.json", "holder.json.new", "failed", "log", "hosts"):
             (folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()
         self._locks.pop(job_uid, None)
+
+
+def _link(place: Path, target: Path) -> None:
+    """Some file systems have no links: a pod's names are then those of when it began."""
+    try:
+        place.hardlink_to(target)
+    except OSError:
+        place.write_bytes(target.read_bytes())
+
+
+def _is_named(member: Member) -> bool:
+    # mpirun 4.1 takes a worker whose name leads to loopback for itself. It needs no names to reach one.
+    return member.address != LOOPBACK or not _is_of_mpi(member.pod)
 
 
 def _is_of_mpi(pod: Object) -> bool:

@@ -1,5 +1,6 @@
 """Reading what containers wrote: from the end, since a moment, with times, and as it comes."""
 
+import asyncio
 import bisect
 import contextlib
 import os
@@ -11,9 +12,9 @@ from typing import Final, NamedTuple
 from bireme.node.growth import Growth
 from bireme.node.shim.output import PAIR
 
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 18
 _FOLLOW_SECONDS: Final = 0.25
-"""How late the end of a container may be noticed by one who follows its output."""
+"""How late the end of a container is noticed where nobody tells."""
 
 
 class Wanted(NamedTuple):
@@ -60,17 +61,30 @@ class Index:
         return self._times[place] if place >= 0 else None
 
 
-async def read(path: Path, wanted: Wanted, is_over: Callable[[], bool] | None = None) -> AsyncIterator[bytes]:
-    """The output in chunks; with `is_over` it is followed until that says so, and all was read."""
+async def read(
+    path: Path,
+    wanted: Wanted,
+    is_over: Callable[[], bool] | None = None,
+    changed: asyncio.Event | None = None,
+) -> AsyncIterator[bytes]:
+    """The output in chunks; with `is_over` it is followed until that says so, and all was read.
+
+    Whoever sets `changed` has it asked at once.
+    """
     index = Index(path)
     left = wanted.limit_bytes
-    with path.open("rb") as file, contextlib.closing(Growth(path)) as growth:
-        file.seek(_start(file.fileno(), index, wanted))
+    with path.open("rb") as file, contextlib.closing(Growth(path, changed or asyncio.Event())) as growth:
+        place = _start(file.fileno(), index, wanted)
         rest = b""
         while left is None or left > 0:
             over = is_over is None or is_over()
-            position = file.tell() - len(rest)
-            data = file.read(_CHUNK)
+            position = place - len(rest)
+            data = os.pread(file.fileno(), _CHUNK, place)
+            if data.startswith(b"\0") and (behind := _behind_hole(file.fileno(), place)) > place:
+                # The disk has it back already: whoever reads so slowly goes on with what is left.
+                place, rest = behind, b""
+                continue
+            place += len(data)
             if data:
                 chunk = rest + data
                 if wanted.timestamps:
@@ -106,7 +120,7 @@ def tail(path: Path, lines: int, most_bytes: int) -> str:
 def _start(descriptor: int, index: Index, wanted: Wanted) -> int:
     """Where to begin: behind what was given back to the disk, not before the moment, at the last lines."""
     size = os.fstat(descriptor).st_size
-    start = _behind_hole(descriptor, size)
+    start = _behind_hole(descriptor, 0)
     if wanted.since is not None:
         since = index.offset_since(wanted.since.timestamp())
         start = max(start, size if since is None else since)
@@ -115,14 +129,14 @@ def _start(descriptor: int, index: Index, wanted: Wanted) -> int:
     return start
 
 
-def _behind_hole(descriptor: int, size: int) -> int:
-    """The first byte that is still there: behind a hole, at the start of a line."""
+def _behind_hole(descriptor: int, place: int) -> int:
+    """The first byte from a place on that is still there: behind a hole, at the start of a line."""
     try:
-        data = os.lseek(descriptor, 0, os.SEEK_DATA)
+        data = os.lseek(descriptor, place, os.SEEK_DATA)
     except OSError:
-        return size
-    if data == 0:
-        return 0
+        return os.fstat(descriptor).st_size
+    if data == place:
+        return place
     begin = os.pread(descriptor, _CHUNK, data)
     line = begin.find(b"\n")
     return data if line < 0 else data + line + 1

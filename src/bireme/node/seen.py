@@ -79,8 +79,8 @@ class Seen(msgspec.Struct, frozen=True):
     """A pod's processes.
 
     `shim` is `lost` when it was killed, or the machine started anew: what had not ended on its record has
-    ended nobody knows how. `stopping` is what the last step returned under that name. `problems` are those
-    of this moment.
+    ended nobody knows how; `rebooted` tells the one from the other. `stopping` is what the last step returned
+    under that name. `problems` are those of this moment.
     """
 
     containers: Mapping[str, ContainerSeen] = {}
@@ -90,6 +90,9 @@ class Seen(msgspec.Struct, frozen=True):
     stopping: datetime | None = None
     host_ips: tuple[str, ...] = ()
     pod_ips: tuple[str, ...] = ()
+    rebooted: bool = False
+    notices: tuple[str, ...] = ()
+    """What is not as the pod's manifest says, because this machine lacks it."""
 
 
 def read_record(record: Mapping[str, Any], message: str = "") -> ContainerSeen:

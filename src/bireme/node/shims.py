@@ -4,30 +4,25 @@ import asyncio
 import contextlib
 import json
 import os
-import subprocess
-import sys
+import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bireme.node.folders import ROOT, PodFolder
+from bireme.node.folders import PodFolder
 from bireme.node.shim import wire
 from bireme.node.shim.records import boot_id
 from bireme.node.shim.tree import all_processes, descendants, kill, read_process
 
 State = dict[str, Any]
+OnChange = Callable[[State | None], None]
+OnRefusal = Callable[[str, str], None]
 MARKER: Final = "BIREME_POD_UID"
 """The variable by which processes of a pod are known when their shim is gone."""
 _START_SECONDS: Final = 20.0
 _END_SECONDS: Final = 10.0
-_PROGRAM: Final = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from bireme.node.shim import kernel, main
-kernel.detach()
-main.main(sys.argv[2])
-"""
+_ANSWER_SECONDS: Final = 5.0
 
 
 class ShimError(Exception):
@@ -35,10 +30,14 @@ class ShimError(Exception):
 
 
 class Shim:
-    """A connection to a pod's shim. `on_change` is called with each new state, and None when it is gone."""
+    """A connection to a pod's shim.
 
-    def __init__(self, channel: wire.Channel, on_change: Callable[[State | None], None]) -> None:
-        self._channel, self._on_change = channel, on_change
+    `on_change` is called with each new state, and None when it is gone; `on_refusal` with a container that
+    could not be started, and why.
+    """
+
+    def __init__(self, channel: wire.Channel, on_change: OnChange, on_refusal: OnRefusal) -> None:
+        self._channel, self._on_change, self._on_refusal = channel, on_change, on_refusal
         self._loop = asyncio.get_running_loop()
         self.is_gone = False
         channel.connection.setblocking(False)
@@ -81,25 +80,13 @@ class Shim:
         for message in messages:
             if "state" in message:
                 self._on_change(message["state"])
+            elif "error" in message and "container" in message:
+                self._on_refusal(message["container"], message["error"])
 
 
-async def start(folder: PodFolder, wanted: Mapping[str, Any]) -> None:
-    """Start a shim, and wait until it listens. Raises ShimError."""
-    folder.failed.unlink(missing_ok=True)
+def write_orders(folder: PodFolder, wanted: Mapping[str, Any]) -> None:
+    """Say what a pod's shim is to make before any container."""
     folder.orders.write_text(json.dumps(wanted))
-    command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT), str(folder.path)]
-    with (folder.path / "shim.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env={"PATH": os.defpath},
-            start_new_session=True,
-        )
-    await process.wait()
-    await wait_for(folder.socket, folder.failed)
 
 
 async def wait_for(wanted: Path, failed: Path) -> None:
@@ -116,22 +103,22 @@ async def wait_for(wanted: Path, failed: Path) -> None:
         pause = min(0.05, pause * 1.5)
 
 
-def find(folder: PodFolder, on_change: Callable[[State | None], None]) -> Shim | None:
+def find(folder: PodFolder, on_change: OnChange, on_refusal: OnRefusal) -> Shim | None:
     """The shim of a folder, if it is alive."""
     try:
         connection = wire.connect(str(folder.path))
     except OSError:
         return None
-    return Shim(wire.Channel(connection), on_change)
+    return Shim(wire.Channel(connection), on_change, on_refusal)
 
 
 def read_state(folder: PodFolder) -> State | None:
-    """What a shim last wrote down; None if there was none."""
+    """What a shim last wrote down; None if there was none, or it can't be read."""
     try:
-        state: State = json.loads(folder.state.read_text())
+        state = json.loads(folder.state.read_text())
     except (OSError, ValueError):
         return None
-    return state
+    return state if isinstance(state, dict) and {"shim", "containers"} <= state.keys() else None
 
 
 def read_orders(folder: PodFolder) -> dict[str, Any]:
@@ -234,3 +221,19 @@ async def run_in(
 async def _forward(channel: wire.Channel, signals: "asyncio.Queue[int]") -> None:
     while True:
         channel.send({"do": "signal-exec", "signal": await signals.get()})
+
+
+def open_socket(folder: PodFolder) -> socket.socket:
+    """A TCP socket, not yet connected, in the network of a pod; it may take a moment. Raises ShimError."""
+    try:
+        with wire.connect(str(folder.path)) as connection:
+            connection.settimeout(_ANSWER_SECONDS)
+            channel = wire.Channel(connection)
+            channel.send({"do": "socket"})
+            channel.receive()
+            descriptors = channel.take_descriptors()
+    except (OSError, ValueError) as error:
+        raise ShimError(f"the pod has ended: {error}") from error
+    if not descriptors:
+        raise ShimError("the pod has ended")
+    return socket.socket(fileno=descriptors[0])

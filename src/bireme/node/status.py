@@ -71,7 +71,9 @@ def build_status(
         **{field: value for field, value in old.items() if field not in _OURS},
         "phase": shown,
         **_why(old, shown, ending),
-        "conditions": build_conditions(pod, entries, phase, ready_to_start=sandbox, now=now),
+        "conditions": build_conditions(
+            pod, entries, phase, ready_to_start=sandbox, notices=seen.notices, now=now
+        ),
         "startTime": old.get("startTime") or write_time(now),
         **_addresses(old, seen),
         **_statuses(lives, entries),

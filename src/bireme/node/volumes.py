@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bireme.node.downward import field_value, resource_value
-from bireme.node.environment import Sources
+from bireme.node.environment import Sources, expand
 
 Manifest = dict[str, Any]
 
@@ -108,6 +108,25 @@ class Volumes:
                     self._pod, item["resourceFieldRef"], allocatable=self._sources.allocatable
                 )
             yield File(item["path"], text.encode(), item.get("mode", mode))
+
+
+def part_of(place: Path, mount: Manifest, values: Mapping[str, str]) -> Path:
+    """What a mount shows of a volume: all, or a part, which is made where it is missing.
+
+    `values` are the container's variables. Raises VolumeError.
+    """
+    path = (
+        expand([mount["subPathExpr"]], values)[0] if mount.get("subPathExpr") else mount.get("subPath") or ""
+    )
+    if path.startswith("/") or ".." in Path(path).parts:
+        raise VolumeError(f"volume {mount['name']}: {path} is not below it", is_fatal=True)
+    part = place / path
+    if not part.exists():
+        try:
+            part.mkdir(mode=0o755, parents=True)
+        except OSError as error:
+            raise VolumeError(f"volume {mount['name']}: {path}: {error.strerror}") from error
+    return part
 
 
 def _items(what: str, data: Mapping[str, bytes] | None, source: Manifest, mode: int) -> Iterator[File]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from bireme.planning.replicas import Replica, is_final
 
 MAX_LINES: Final = 20
 MAX_BYTES: Final = 2048
+_ABOUT: Final = timedelta(seconds=1)
 
 # What mpirun says of the rank that failed first. 4.1 and 5.0 name the process and its exit code, or the rank
 # and the node of one that aborted or that a signal ended; our own torchrun launcher names the worker.
@@ -45,9 +46,20 @@ def first_failure(
     failures = [failure for replica in replicas if (failure := _failure(replica, now)) is not None]
     if not failures:
         return None
-    first = min(failures, key=lambda failure: failure.time or now)
+    first = _earliest(failures, now, workers)
     found = _rank_behind(first, workers, worker_of) if workers else first
     return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
+
+
+def _earliest(failures: Sequence[FirstFailure], now: datetime, workers: Sequence[str]) -> FirstFailure:
+    """Rather a worker than the launcher, which reports its loss: times are whole seconds, or not known."""
+
+    def time(failure: FirstFailure) -> datetime:
+        return failure.time or now
+
+    first = min(failures, key=time)
+    about = [each for each in failures if each.replica in workers and time(each) <= time(first) + _ABOUT]
+    return min(about, key=time, default=first)
 
 
 def _failure(replica: Replica, now: datetime) -> FirstFailure | None:

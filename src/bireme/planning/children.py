@@ -1,6 +1,6 @@
 """Children other than pods: what is missing, and what no longer fits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from bireme.planning.actions import Action, Create, DeleteObject, Manifest, UpdateConfigMap
 from bireme.planning.identity import replica_name
@@ -13,7 +13,7 @@ def missing_children(wanted: Iterable[Manifest], children: Iterable[Child]) -> l
     return [Create(manifest) for manifest in wanted if _key(manifest) not in there]
 
 
-def stale_children(wanted: Iterable[Manifest], children: Iterable[Child]) -> list[Action]:
+def stale_children(wanted: Iterable[Manifest], children: Sequence[Child]) -> list[Action]:
     """Follow a job that was changed while it stood still: files are renewed, spare Services go."""
     by_key = {_key(manifest): manifest for manifest in wanted}
     actions: list[Action] = []
@@ -21,9 +21,18 @@ def stale_children(wanted: Iterable[Manifest], children: Iterable[Child]) -> lis
         manifest = by_key.get(child.key)
         if manifest is not None and child.data is not None and child.data != manifest.get("data"):
             actions.append(UpdateConfigMap(child.metadata.name, manifest["data"]))
-        elif child.kind == "Service" and manifest is None and child.metadata.deletion_timestamp is None:
-            actions.append(DeleteObject("Service", child.metadata.name, child.metadata.uid))
-    return actions
+    return actions + spare_services({name for kind, name in by_key if kind == "Service"}, children)
+
+
+def spare_services(wanted: Container[str], children: Iterable[Child]) -> list[Action]:
+    """Delete the Services under names that nobody has any more."""
+    return [
+        DeleteObject("Service", child.metadata.name, child.metadata.uid)
+        for child in children
+        if child.kind == "Service"
+        and child.metadata.name not in wanted
+        and child.metadata.deletion_timestamp is None
+    ]
 
 
 def wanted_names(

@@ -4,6 +4,7 @@ import shlex
 from typing import Final
 
 from bireme.api.colossalai import LAUNCHER_CONTAINER, WORKER_CONTAINER, ColossalAIJob
+from bireme.api.names import WORKER_TYPE
 from bireme.planning.actions import Manifest
 from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
 from bireme.planning.observed import Observed
@@ -32,7 +33,13 @@ class ColossalAICrew(LaunchCrew):
 
     def site(self, observed: Observed) -> Site:
         ssh = self._colossal.spec.ssh
-        return Site(self._colossal, observed, folder=ssh.auth_mount_path, sshd=ssh.sshd_path)
+        return Site(
+            self._colossal,
+            observed,
+            folder=ssh.auth_mount_path,
+            sshd=ssh.sshd_path,
+            main=self.main(WORKER_TYPE),
+        )
 
     def children(self, observed: Observed) -> list[Manifest]:
         files = {
@@ -70,7 +77,7 @@ class ColossalAICrew(LaunchCrew):
         main = next(c for c in pod["containers"] if c.get("name") == self.main("worker"))
         own = [variable["name"] for variable in launcher.env]
         env = [*launcher.env, *site.env(), {"name": "BIREME_ENV_NAMES", "value": " ".join(own)}]
-        env.append({"name": "BIREME_PORT", "value": str(observed.settings.torch_port)})
+        env += _meeting_place(site, observed)
         if launcher.working_dir:
             env.append({"name": "BIREME_WORKDIR", "value": launcher.working_dir})
         container: Manifest = {
@@ -85,3 +92,11 @@ class ColossalAICrew(LaunchCrew):
             if field in main:
                 container[field] = main[field]
         return container
+
+
+def _meeting_place(site: Site, observed: Observed) -> list[Manifest]:
+    """Where the ranks meet. Pods that share a machine's network share its ports: then it is a free one."""
+    port = {"name": "BIREME_PORT", "value": str(observed.settings.torch_port)}
+    if site.uses_ssh:
+        return [port]
+    return [{"name": "BIREME_MASTER_HOST", "value": "127.0.0.1"}, port | {"value": "free"}]

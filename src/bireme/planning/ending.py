@@ -11,6 +11,7 @@ from bireme.api.job import FirstFailure, JobStatus, ReplicaStatus
 from bireme.api.names import LAUNCHER_TYPE
 from bireme.planning import conditions as c
 from bireme.planning.actions import DeletePod, EmitEvent
+from bireme.planning.children import spare_services
 from bireme.planning.cleanup import clean_up, policy_of
 from bireme.planning.conditions import Say
 from bireme.planning.crew import Advance
@@ -99,6 +100,9 @@ def after_the_end(view: View) -> Plan:
         actions += stop(replica) if leads else stop_the_rest(replica) if replica.is_final else ()
     if all(pod.status.phase in FINISHED for pod in view.observed.pods):
         actions += delete_pod_group(view.observed.children)
+    if isinstance(view.job, GenericJob):
+        # The job may have ended before those of a smaller job could go.
+        actions += spare_services({replica.name for replica in replicas}, view.observed.children)
     records = {(replica.type, replica.index): last_seen(replica) for replica in replicas}
     tasks = build_tasks(view.crew.types(), records)
     generation = view.job.metadata.generation

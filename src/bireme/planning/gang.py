@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from bireme.api.scheduler import SCHEDULER_GROUP_VERSION
 from bireme.planning.actions import Action, Create, DeleteObject, Manifest
+from bireme.planning.engines import has_groups
 from bireme.planning.identity import child_metadata
 from bireme.planning.observed import BatchJob, Child
 
@@ -21,9 +22,11 @@ def build_pod_group(job: BatchJob, members: int) -> Manifest | None:
     }
 
 
-def create_pod_group(job: BatchJob, members: int, children: Iterable[Child]) -> list[Action]:
-    """Create the group unless it is there."""
-    group = build_pod_group(job, members)
+def create_pod_group(
+    job: BatchJob, members: int, children: Iterable[Child], engine: str = "bireme"
+) -> list[Action]:
+    """Create the group unless it is there, or the engine has no such thing."""
+    group = build_pod_group(job, members) if has_groups(engine) else None
     if group is None or any(child.kind == "PodGroup" for child in children):
         return []
     return [Create(group)]

@@ -153,10 +153,12 @@ def _launcher_env(job: MPIJob, agent: str | None) -> list[Manifest]:
         "PRTE_ALLOW_RUN_AS_ROOT": "1",
         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    if agent is None:
-        workers = job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
-        variables["BIREME_KUBECTL"] = f"{KUBECTL_FOLDER}/kubectl"
-        variables["BIREME_MAIN_CONTAINER"] = main_container_name(workers.template, job.spec.main_container)
+    # Nobody else waits for the workers where no init container does.
+    variables |= (
+        {"BIREME_KUBECTL": f"{KUBECTL_FOLDER}/kubectl"} if agent is None else {"BIREME_AGENT_WAITS": "1"}
+    )
+    workers = job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
+    variables["BIREME_MAIN_CONTAINER"] = main_container_name(workers.template, job.spec.main_container)
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 

@@ -208,19 +208,34 @@ def _judge(replicas: Sequence[Replica], records: Records, now: datetime) -> tupl
     workers = [
         replica
         for member, replica in ended.items()
-        if replica.type == WORKER_TYPE and (limit is None or (finished[member].finished_at or now) <= limit)
+        if replica.type == WORKER_TYPE
+        and _came_first(replica, finished[member].finished_at or now, launcher, limit)
     ]
     verdict = _verdict(launcher, workers)
-    if verdict is not None:
-        verdict = msgspec.structs.replace(verdict, time=limit)
+    if verdict is not None and launcher is not None and launcher.ended is not None:
+        verdict = msgspec.structs.replace(verdict, time=launcher.ended.finished_at)
     return verdict, {**records, **finished}
+
+
+def _came_first(worker: Replica, time: datetime, launcher: Replica | None, limit: datetime | None) -> bool:
+    """Whether a worker ended before its launcher.
+
+    Times are whole seconds, and an end that nobody saw has none. So a worker that failed about when its
+    launcher did is what the launcher failed of: on its own it would have gone on. A success is not doubted.
+    """
+    if launcher is None or limit is None or time <= limit:
+        return True
+    assert worker.ended is not None
+    assert launcher.ended is not None
+    both_failed = worker.ended.end == launcher.ended.end == "failed"
+    return both_failed and (worker.ended.finished_at is None or time <= limit + SETTLE)
 
 
 def _settled(verdict: Verdict, judged: Records, records: Records, now: datetime) -> Advance:
     """The verdict, once it can't be overtaken.
 
     A launcher fails when one of its workers is evicted, and is often seen first: its failure is held for a
-    moment, in which the eviction may still show.
+    moment, in which the eviction may still show. One whose end nobody saw has no time to hold it from.
     """
     if verdict.reason != LAUNCHER_FAILED or verdict.time is None or now >= verdict.time + SETTLE:
         return Advance(judged, verdict=verdict)

@@ -22,6 +22,7 @@ from bireme.planning.crew import Advance, Crew
 from bireme.planning.ending import INITIALIZED, after_the_end, end, refuse, replica_failure
 from bireme.planning.gang import create_pod_group
 from bireme.planning.observed import BatchJob, Observed, Plan
+from bireme.planning.outcome import STARTING
 from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
 from bireme.planning.replicas import Mode, Replica, has_run
 from bireme.planning.view import View
@@ -62,7 +63,9 @@ def _live(view: View) -> Plan:
         return end(view, replicas, advance, advance.verdict, says)
     wanted = view.crew.children(view.observed)
     missing = [
-        *create_pod_group(view.job, len(replicas), view.observed.children),
+        *create_pod_group(
+            view.job, len(replicas), view.observed.children, view.observed.settings.gang_engine
+        ),
         *missing_children(wanted, view.observed.children),
     ]
     complete = not missing and not any(isinstance(action, CreatePod) for action in advance.actions)
@@ -129,8 +132,11 @@ def _says(
 
 
 def _waiting(records: Iterable[ReplicaStatus]) -> str:
-    waiting = [record.name for record in records if not has_run(record)]
-    return f"{some(waiting)} not running yet" if waiting else ""
+    waiting = [record for record in records if not has_run(record)]
+    containers = [each for record in waiting for each in record.containers]
+    reasons = sorted({each.reason for each in containers if each.container_phase == "Waiting"} - STARTING)
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    return f"{some([record.name for record in waiting])} not running yet{why}" if waiting else ""
 
 
 def _surplus(view: View, replicas: Sequence[Replica]) -> list[Action]:

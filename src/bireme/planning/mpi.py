@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
 from bireme.api.mpirun import normalize, slots_per_worker, worker_of
+from bireme.api.names import WORKER_TYPE
 from bireme.planning.actions import Manifest
 from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
 from bireme.planning.observed import Observed
@@ -38,7 +39,13 @@ class MPICrew(LaunchCrew):
 
     def site(self, observed: Observed) -> Site:
         ssh = self._mpi.spec.ssh
-        return Site(self._mpi, observed, folder=ssh.ssh_auth_mount_path, sshd=ssh.sshd_path)
+        return Site(
+            self._mpi,
+            observed,
+            folder=ssh.ssh_auth_mount_path,
+            sshd=ssh.sshd_path,
+            main=self.main(WORKER_TYPE),
+        )
 
     def worker_of(self, rank: int) -> int | None:
         return worker_of(self._mpi.spec.worker.extra_mpi_args, rank, self._workers, self._slots)

@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True):
     torch_port: int = 29500
     cluster_domain: str = "cluster.local"
     controller_image: str = "bireme/controller:latest"
+    gang_engine: str = "bireme"
+    """Who places the pods of queued jobs; one of `engines.NAMES`."""
     keep_messages: bool = True
     """Whether the end of a failed replica's output is kept in the job's status."""
 

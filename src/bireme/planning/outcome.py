@@ -9,6 +9,10 @@ from bireme.api.core import ContainerState, Pod, TerminatedState
 from bireme.api.job import ContainerStatus, ReplicaPhase
 
 MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
+STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons for which a container waits when nothing is wrong."""
+# Beyond are those of real time, which nobody dies of; codes like 183 are a program's own, mpirun's for one.
+_LAST_SIGNAL: Final = 31
 _DISRUPTION_REASONS: Final = frozenset(
     {
         "Evicted",
@@ -100,7 +104,8 @@ def _from_state(pod: Pod, main: str, state: TerminatedState) -> Outcome:
     return Outcome(
         "succeeded" if state.exit_code == 0 else "failed",
         exit_code=state.exit_code,
-        signal=state.signal or (state.exit_code - 128 if 128 < state.exit_code <= 128 + 64 else None),
+        signal=state.signal
+        or (state.exit_code - 128 if 128 < state.exit_code <= 128 + _LAST_SIGNAL else None),
         reason=state.reason,
         message=state.message,
         container=main or (pod.spec.containers[0].name if pod.spec.containers else ""),
@@ -151,11 +156,18 @@ def phase_of(pod: Pod, ended: Outcome | None) -> ReplicaPhase:
 
 
 def container_statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
-    """The containers, unless all of them plainly run."""
+    """The containers, unless all of them plainly run; init containers only where one is in the way."""
     statuses = pod.status.container_statuses
     if not statuses or all(status.state.running is not None for status in statuses):
         return ()
-    return tuple(_container_status(status.name, status.state) for status in statuses)
+    stuck = tuple(status for status in pod.status.init_container_statuses if _is_in_the_way(status.state))
+    return tuple(_container_status(status.name, status.state) for status in (*stuck, *statuses))
+
+
+def _is_in_the_way(state: ContainerState) -> bool:
+    if state.terminated is not None:
+        return state.terminated.exit_code != 0
+    return state.waiting is not None and state.waiting.reason not in STARTING
 
 
 def _container_status(name: str, state: ContainerState) -> ContainerStatus:

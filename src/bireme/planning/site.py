@@ -22,12 +22,13 @@ IDLE: Final = ["sleep", "infinity"]
 class Site:
     """Where a job's files are inside its pods, and how its launcher reaches its workers."""
 
-    def __init__(self, job: BatchJob, observed: Observed, *, folder: str, sshd: str) -> None:
+    def __init__(self, job: BatchJob, observed: Observed, *, folder: str, sshd: str, main: str) -> None:
         self.job = job
         self.settings = observed.settings
         self.profile: Profile = observed.settings.profile
         self.folder = folder
         self.sshd = sshd
+        self.main = main
 
     @property
     def uses_ssh(self) -> bool:
@@ -43,6 +44,7 @@ class Site:
             return [
                 _variable("BIREME_DIR", self.profile.files),
                 _variable("BIREME_AGENT", self.profile.agent),
+                _variable("BIREME_MAIN_CONTAINER", self.main),
             ]
         return [_variable("BIREME_SSH_DIR", self.profile.ssh), _variable("BIREME_SSHD", self.sshd)]
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import secrets
 import signal
@@ -11,6 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from aiohttp import web
 
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS
@@ -30,6 +33,7 @@ from bireme.apiserver.serving.server import Listening, is_loopback, listen, star
 from bireme.apiserver.store import Store
 from bireme.apiserver.terms import Terms
 from bireme.apiserver.typed import BySchema
+from bireme.run.parts import keep_going
 
 log = logging.getLogger("bireme")
 
@@ -53,11 +57,15 @@ class Options(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A server that is ready. `quiet_seconds` says for how long no client was served."""
+    """A server that is ready, on TLS and on a Unix socket in its folder.
+
+    `quiet_seconds` says for how long no client was served.
+    """
 
     backend: Backend
     url: str
     kubeconfig: Path
+    socket: Path
     quiet_seconds: Callable[[], float]
 
 
@@ -89,12 +97,15 @@ async def serving(options: Options, gateway: Gateway | None = None) -> AsyncIter
             try:
                 await _furnished(backend)
                 backend.collect()
-                async with _served(handler, listening, files):
+                socket = folder.path / "api.sock"
+                async with _served(handler, listening, files, socket):
                     authority = files.authority.read_bytes()
                     folder.write_kubeconfig(listening.url, authority, token, listening.port)
                     handler.is_ready = True
                     with _chores(backend):
-                        yield Running(backend, listening.url, folder.kubeconfig, handler.quiet_seconds)
+                        yield Running(
+                            backend, listening.url, folder.kubeconfig, socket, handler.quiet_seconds
+                        )
             finally:
                 folder.remove_kubeconfig()
                 await backend.close()
@@ -161,19 +172,35 @@ def now() -> datetime:
 
 
 @contextlib.asynccontextmanager
-async def _served(handler: Handler, listening: Listening, files: TlsFiles) -> AsyncIterator[None]:
+async def _served(
+    handler: Handler, listening: Listening, files: TlsFiles, socket: Path
+) -> AsyncIterator[None]:
     runner = await start(handler, listening, tls_context(files.certificate, files.key))
     try:
+        await _listen_nearby(runner, socket)
         yield
     finally:
+        socket.unlink(missing_ok=True)
         handler.close()
         await runner.cleanup()
+
+
+async def _listen_nearby(runner: web.ServerRunner, socket: Path) -> None:
+    """Serve those too who share the folder: to them TLS is but lost time. The token is asked for as ever."""
+    # By a descriptor of the folder: paths of sockets are short, those of folders need not be.
+    folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        await web.UnixSite(runner, f"/proc/self/fd/{folder}/{socket.name}").start()
+        socket.chmod(0o600)
+    finally:
+        os.close(folder)
 
 
 @contextlib.contextmanager
 def _chores(backend: Backend) -> Iterator[None]:
     """What a server does by the clock."""
-    task = asyncio.get_running_loop().create_task(_forget_events(backend))
+    work = keep_going("collector of Events", lambda: _forget_events(backend))
+    task = asyncio.get_running_loop().create_task(work)
     try:
         yield
     finally:

@@ -15,6 +15,8 @@ import msgspec
 from bireme.apiserver.inside import InsideTransport
 from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
+from bireme.node.drivers import PROCESS
+from bireme.node.machine import look
 from bireme.run import chores
 from bireme.run.apiserver import Options, now
 from bireme.run.embedded import Embedded, embedded
@@ -35,6 +37,9 @@ class DaemonOptions(NamedTuple):
     directory: Path
     idle_seconds: float | None = None
     keep_finished: timedelta | None = KEEP_FINISHED
+    driver: str = PROCESS
+    cpu: str = ""
+    memory: str = ""
 
 
 async def run_daemon(options: DaemonOptions, say_ready: Callable[[Daemon], None]) -> None:
@@ -49,7 +54,10 @@ async def run_daemon(options: DaemonOptions, say_ready: Callable[[Daemon], None]
     if options.idle_seconds is None:
         stay.set()
     folder = options.server.folder
-    async with embedded(options.server, directory=options.directory) as running:
+    machine = msgspec.structs.replace(look(), cpu=options.cpu, memory=options.memory)
+    async with embedded(
+        options.server, directory=options.directory, machine=machine, driver=options.driver
+    ) as running:
         told = Told(folder, _describe(running, stays=stay.is_set()))
         async with _housekeeping(running, options, told, stop, stay):
             say_ready(told.daemon)
@@ -78,7 +86,14 @@ class Told:
 def _describe(running: Embedded, *, stays: bool) -> Daemon:
     server, machine = running.server, running.machine
     return Daemon(
-        os.getpid(), server.url, str(server.kubeconfig), now(), machine.isolation, machine.name, stays
+        os.getpid(),
+        server.url,
+        str(server.kubeconfig),
+        now(),
+        machine.isolation,
+        machine.name,
+        stays,
+        socket=str(server.socket),
     )
 
 
@@ -106,13 +121,15 @@ async def _housekeeping(
 
 
 async def _again(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Do this, and once more after whatever the API refuses, such as a write to a full disk."""
+    """Do this, and once more after whatever went wrong, such as a write to a full disk."""
     while True:
         try:
             await work()
             return
         except KubeError as error:
             log.warning("a chore is put off: %s", error)
+        except Exception:
+            log.exception("a chore has failed, and is tried again")
         await asyncio.sleep(_AGAIN_SECONDS)
 
 

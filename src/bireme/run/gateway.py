@@ -44,8 +44,10 @@ class NodeGateway:
         path = keeper.folder.output(options.container, attempt)
         follows = options.follow and not options.previous
         is_over = (lambda: not keeper.runs(options.container)) if follows else None
-        async with contextlib.aclosing(read(path, self._wanted(options), is_over)) as chunks:  # type: ignore[type-var]
-            yield chunks
+        with keeper.changes() as changed:
+            output = read(path, self._wanted(options), is_over, changed)
+            async with contextlib.aclosing(output) as chunks:  # type: ignore[type-var]
+                yield chunks
 
     async def run(self, pod: Object, options: ExecOptions, session: Session) -> int:
         keeper = self._keeper(pod)
@@ -60,6 +62,9 @@ class NodeGateway:
             return await _with_pipes(keeper, options, session)
         except ShimError as error:
             raise errors.bad_request(str(error)) from error
+
+    def departed(self, namespace: str, name: str) -> Object | None:
+        return None if self._agent is None else self._agent.departed(namespace, name)
 
     def _keeper(self, pod: Object) -> Keeper:
         keeper = None if self._agent is None else self._agent.keeper(pod["metadata"]["uid"])

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -39,6 +39,7 @@ class Daemon(msgspec.Struct, frozen=True, rename="camel"):
     node: str = ""
     stays: bool = True
     ending: bool = False
+    socket: str = ""
 
 
 def card(folder: Path) -> Path:
@@ -77,6 +78,27 @@ def write_card(folder: Path, daemon: Daemon) -> None:
     new = folder / ".daemon.new"
     new.write_bytes(msgspec.json.encode(daemon))
     new.replace(card(folder))
+
+
+class _Kubeconfig(msgspec.Struct):
+    """As a daemon writes it: one cluster, one user, one context."""
+
+    users: list[dict[str, Any]] = []
+    contexts: list[dict[str, Any]] = []
+
+
+def read_token(daemon: Daemon) -> str | None:
+    """What a daemon asks of its clients; None if its kubeconfig is not as it wrote it.
+
+    Users may change that file, say with `kubectl config set-context`: then all of it must be read.
+    """
+    try:
+        told = msgspec.json.decode(Path(daemon.kubeconfig).read_bytes(), type=_Kubeconfig)
+        namespaces = [each["context"]["namespace"] for each in told.contexts]
+        tokens: list[str] = [each["user"]["token"] for each in told.users]
+    except (OSError, msgspec.DecodeError, LookupError, TypeError):
+        return None
+    return tokens[0] if daemon.socket and namespaces == ["default"] and len(tokens) == 1 else None
 
 
 def wait_gone(pid: int, seconds: float) -> bool:
@@ -183,4 +205,11 @@ def _why(log: Path, begin: int, code: int) -> str:
         file.seek(begin)
         said = file.read().decode(errors="replace").strip().splitlines()
     told = "\n".join(said[-_MESSAGE_LINES:]).removeprefix("Error: ").removeprefix("error: ")
+    if not told and is_full(log.parent):
+        told = f"there is no space left on the disk of {log.parent}"
     return f"the daemon can't be started: {told}" if told else f"the daemon ended with {code}; see {log}"
+
+
+def is_full(folder: Path) -> bool:
+    """Whether nothing can be saved in a folder, not even a line in a log that would say so."""
+    return os.statvfs(folder).f_bavail == 0

@@ -57,7 +57,9 @@ class Offers:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         capacity = self.room.capacity(requests, mask)
-        offer = Offer(requests, capacity, self._slack(requests, slice(None)), len(self.room.taken))
+        # Nobody asks how tight a fit is where nothing fits.
+        slack = self._slack(requests, slice(None)) if capacity.any() else np.zeros(self.room.size)
+        offer = Offer(requests, capacity, slack, len(self.room.taken))
         self._known[key] = offer
         return offer
 

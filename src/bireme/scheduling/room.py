@@ -14,13 +14,15 @@ _PLENTY = np.int64(2**62)
 class Room:
     """What is free on each node. Copies are cheap, so that what-if needs no undo."""
 
-    __slots__ = ("free", "size", "taken")
+    __slots__ = ("_most", "free", "size", "taken")
 
     def __init__(self, size: int, free: dict[str, Counts] | None = None) -> None:
         self.size = size
         self.free: dict[str, Counts] = {} if free is None else free
         # Columns from which something was taken, in order: what is remembered of a room follows by it.
         self.taken: list[Counts] = []
+        # At least as much as any node has free; what is taken does not change that.
+        self._most: dict[str, int] | None = None
 
     def copy(self) -> "Room":
         return Room(self.size, {name: row.copy() for name, row in self.free.items()})
@@ -37,12 +39,21 @@ class Room:
             self.free[name] = np.concatenate([row, np.zeros(size - len(row), dtype=np.int64)])
         self.size = size
 
+    def is_too_small(self, requests: Mapping[str, int]) -> bool:
+        """Whether it is plain at once that no node has room for a pod of these requests."""
+        if self._most is None:
+            self._most = {name: int(row.max()) for name, row in self.free.items()}
+        return any(amount > self._most.get(name, 0) for name, amount in requests.items())
+
     def add(self, column: int, amounts: Mapping[str, int], times: int = 1) -> None:
+        self._most = None
         for name, amount in amounts.items():
             self.row(name)[column] += amount * times
 
     def capacity(self, requests: Mapping[str, int], mask: Mask) -> Counts:
         """How many pods of these requests each node could take."""
+        if self.is_too_small(requests):
+            return np.zeros(self.size, dtype=np.int64)
         return np.where(mask, self.capacity_at(requests, slice(None)), 0)
 
     def capacity_at(self, requests: Mapping[str, int], columns: Counts | slice) -> Counts:

@@ -52,6 +52,7 @@ class Round:
         self.decisions = Decisions([], [], [], [], {})
         self._grounds = Grounds(state)
         self._limits: dict[str, Amounts] = {}
+        self._shares: dict[str, Fraction] = {}
         self._tried = 0
         self._quota_reserved: dict[str, QuotaReservation] = {}
         self._unfit: dict[object, Waiting] = {}
@@ -70,6 +71,12 @@ class Round:
 
     def share(self, name: str) -> Fraction:
         """The queue's dominant share with what was decided so far."""
+        known = self._shares.get(name)
+        if known is None:
+            known = self._shares[name] = self._share(name)
+        return known
+
+    def _share(self, name: str) -> Fraction:
         queue = self.state.queues.get(name)
         if queue is None:
             return Fraction(0)
@@ -221,6 +228,7 @@ class Round:
 
     def _charge_quota(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> None:
         asked = asked_by(pods)
+        self._shares.pop(unit.queue, None)
         add(self.held.setdefault(unit.queue, {}), asked)
         reserved = self._quota_reserved.get(unit.queue)
         if reserved is not None and not ends_by(queue, pods, reserved.at):
@@ -251,9 +259,10 @@ class Round:
         """Evict the fewest pods of lower queues that make the whole set fit; nobody if nothing does."""
         if not self.policy.preemption:
             return None
-        releases = Releases(self.state, self._items(queue, pods))
-        if not releases.items:
+        items = self._items(queue, pods)
+        if not items:
             return None
+        releases = Releases(self.state, items)
 
         chosen = self._fewest(releases, queue, pods)
         if not chosen:
@@ -281,6 +290,8 @@ class Round:
         priority = queue.spec.priority
         if priority not in self._takeable:
             self._takeable[priority] = preemptible_items(self.state, priority, self.held, self._going)
+        if not self._takeable[priority]:
+            return []
         mask = np.zeros(self.state.nodes.room.size, dtype=bool)
         for shape in {each.shape for each in pods}:
             mask |= self.state.eligible(shape, queue)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bireme.api.scheduler import Queue
+from bireme.scheduling.neighbours import Neighbours
 from bireme.scheduling.placement import Ground, place
 from bireme.scheduling.reasons import Reason, Shortage, Waiting
 from bireme.scheduling.requests import PODS, show, total
@@ -13,7 +14,8 @@ from bireme.scheduling.units import Tracked
 
 def why_it_does_not_fit(state: State, queue: Queue, pods: Sequence[Tracked], room: Room) -> Waiting:
     """The reason why the pods can't all be placed into the room now."""
-    misfit = next((each for each in pods if not _fits_an_empty_node(state, queue, each)), None)
+    kinds = {each.shape: each for each in reversed(pods)}.values()
+    misfit = next((each for each in kinds if not _fits_an_empty_node(state, queue, each)), None)
     if misfit is not None:
         return Waiting(Reason.DOES_NOT_FIT_ANY_NODE, _misfit_message(state, queue, misfit))
     if not fits_empty_cluster(state, queue, pods):
@@ -33,9 +35,8 @@ def _fits_an_empty_node(state: State, queue: Queue, tracked: Tracked) -> bool:
 
 def empty_ground(state: State) -> Ground:
     """The cluster with nothing on it."""
-    everybody = frozenset(uid for uid, each in state.pods.items() if each.holds)
-    ground = state.ground()
-    return ground.with_room(state.nodes.whole)._replace(neighbours=ground.neighbours.without(everybody))
+    nobody = Neighbours(state.nodes, lambda: (), (), state.namespaces)
+    return state.ground().with_room(state.nodes.whole)._replace(neighbours=nobody)
 
 
 def fits_empty_cluster(state: State, queue: Queue, pods: Sequence[Tracked]) -> bool:
@@ -69,11 +70,11 @@ def _misfit_message(state: State, queue: Queue, tracked: Tracked) -> str:
         return f"pod {name}: there are no nodes"
     if not mask.any():
         return f"pod {name}: its rules and the queue's leave none of {count} nodes"
-    most = {each: int(state.nodes.whole.row(each)[mask].max()) for each in requests}
+    most = {each: int(state.nodes.whole.row(each)[mask].max()) for each in requests if each != PODS}
     over = [
-        f"{show(each, amount)} of {each} (the largest has {show(each, most[each])})"
-        for each, amount in sorted(requests.items())
-        if amount > most[each] and each != PODS
+        f"{show(each, requests[each])} of {each} (the largest has {show(each, amount)})"
+        for each, amount in sorted(most.items())
+        if requests[each] > amount
     ]
     if over:
         return f"pod {name} asks for {', '.join(over)}; {int(mask.sum())} of {count} nodes are eligible"

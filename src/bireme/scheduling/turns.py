@@ -26,11 +26,7 @@ def in_turn(state: State, share: Callable[[str], Fraction], skipped: set[Key]) -
 
 def _line(units: dict[Key, Unit], skipped: set[Key]) -> list[Unit]:
     """The queue's units that wait, the next one last."""
-    waiting = [
-        unit
-        for key, unit in units.items()
-        if key not in skipped and any(each.waits for each in unit.pods.values())
-    ]
+    waiting = [unit for key, unit in units.items() if key not in skipped and unit.standing().waiting]
     return sorted(waiting, key=turn, reverse=True)
 
 

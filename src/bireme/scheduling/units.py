@@ -1,8 +1,9 @@
 """What starts together: the pods of a PodGroup, or one pod alone."""
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from bireme.api.scheduler import DEFAULT_QUEUE, PodGroup, PodGroupSpec
@@ -36,94 +37,91 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.short}"
 
 
-class Tracked(NamedTuple):
-    """A pod with what is known about it."""
+class Tracked:
+    """A pod with what is known about it. Never changed: another version of the pod is another object."""
 
-    pod: Pod
-    shape: Shape
-    key: Key | None
+    __slots__ = (
+        "finished",
+        "holds",
+        "key",
+        "leaving",
+        "member",
+        "node",
+        "order",
+        "pod",
+        "role",
+        "shape",
+        "uid",
+        "waits",
+    )
 
-    @property
-    def uid(self) -> str:
-        return self.pod.metadata.uid
+    def __init__(self, pod: Pod, shape: Shape, key: Key | None) -> None:
+        metadata = pod.metadata
+        self.pod, self.shape, self.key = pod, shape, key
+        self.uid, self.node = metadata.uid, pod.spec.node_name
+        self.finished = pod.status.phase in _FINISHED
+        self.leaving = metadata.deletion_timestamp is not None
+        # Whether it takes room on a node.
+        self.holds = bool(self.node) and not self.finished
+        self.waits = not (self.node or self.finished or self.leaving or pod.spec.scheduling_gates)
+        self.role = metadata.labels.get(ROLE_LABEL, "")
+        self.order = (created(metadata), metadata.name)
+        self.member = Member(metadata.uid, metadata.namespace, metadata.name, metadata.labels, shape)
 
     @property
     def title(self) -> str:
         return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
 
-    @property
-    def node(self) -> str:
-        return self.pod.spec.node_name
 
-    @property
-    def finished(self) -> bool:
-        return self.pod.status.phase in _FINISHED
-
-    @property
-    def leaving(self) -> bool:
-        return self.pod.metadata.deletion_timestamp is not None
-
-    @property
-    def holds(self) -> bool:
-        """Whether it takes room on a node."""
-        return bool(self.node) and not self.finished
-
-    @property
-    def waits(self) -> bool:
-        spec = self.pod.spec
-        return not (spec.node_name or self.finished or self.leaving or spec.scheduling_gates)
-
-    @property
-    def role(self) -> str:
-        return self.pod.metadata.labels.get(ROLE_LABEL, "")
-
-    @property
-    def member(self) -> Member:
-        metadata = self.pod.metadata
-        return Member(metadata.uid, metadata.namespace, metadata.name, metadata.labels, self.shape)
-
-    @property
-    def order(self) -> tuple[datetime, str]:
-        return (created(self.pod.metadata), self.pod.metadata.name)
+_by_order: Final = attrgetter("order")
 
 
 class Unit:
     """The pods of a unit, and what they hold."""
 
-    __slots__ = ("group", "held", "key", "pods")
+    __slots__ = ("_group", "_standing", "held", "key", "pods")
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.group: PodGroup | None = None
+        self._group: PodGroup | None = None
         self.pods: dict[str, Tracked] = {}
         self.held: Amounts = {}
+        self._standing: Standing | None = None
+
+    @property
+    def group(self) -> PodGroup | None:
+        return self._group
+
+    @group.setter
+    def group(self, group: PodGroup | None) -> None:
+        self._group, self._standing = group, None
 
     @property
     def spec(self) -> PodGroupSpec:
-        return self.group.spec if self.group is not None else _LONER
+        return self._group.spec if self._group is not None else _LONER
 
     @property
     def empty(self) -> bool:
-        return self.group is None and not self.pods
+        return self._group is None and not self.pods
 
     @property
     def queue(self) -> str:
-        if self.group is not None:
-            return self.group.spec.queue
+        if self._group is not None:
+            return self._group.spec.queue
         for tracked in self.pods.values():
             return tracked.pod.metadata.labels.get(QUEUE_LABEL) or DEFAULT_QUEUE
         return DEFAULT_QUEUE
 
     @property
     def created(self) -> datetime:
-        if self.group is not None:
-            return created(self.group.metadata)
-        return min(created(each.pod.metadata) for each in self.pods.values())
+        if self._group is not None:
+            return created(self._group.metadata)
+        return min(each.order[0] for each in self.pods.values())
 
     @property
     def granted(self) -> bool:
         """Whether its user was found to be allowed to use the queue."""
-        bearers = [self.group] if self.group is not None else [each.pod for each in self.pods.values()]
+        bearers = [self._group] if self._group is not None else [each.pod for each in self.pods.values()]
         return all(each.metadata.annotations.get(GRANT_ANNOTATION) == self.queue for each in bearers)
 
     def put(self, tracked: Tracked) -> None:
@@ -133,17 +131,24 @@ class Unit:
             add(self.held, tracked.shape.requests)
 
     def drop(self, uid: str) -> None:
+        self._standing = None
         old = self.pods.pop(uid, None)
         if old is not None and old.holds:
             add(self.held, old.shape.requests, -1)
 
     def waiting(self) -> list[Tracked]:
         """The pods to be placed, oldest first."""
-        return sorted((each for each in self.pods.values() if each.waits), key=lambda each: each.order)
+        return self.standing().waiting
 
     def settled(self) -> list[Tracked]:
         """The pods that count for the minimum: bound and staying, or finished."""
-        return [each for each in self.pods.values() if each.finished or (each.node and not each.leaving)]
+        return self.standing().settled
+
+    def standing(self) -> "Standing":
+        """Its pods as a round sees them; looked at once after each change."""
+        if self._standing is None:
+            self._standing = _standing(self, frozenset())
+        return self._standing
 
 
 def lacking(unit: Unit, pods: Iterable[Tracked]) -> tuple[int, dict[str, int]]:
@@ -172,18 +177,26 @@ class Standing(NamedTuple):
     asked: Amounts
 
 
-def standing(unit: Unit, ending: Set[str] = frozenset()) -> Standing:
-    """Look at a unit's pods once; those that are about to be ended are not placed any more."""
-    waiting, settled = unit.waiting(), unit.settled()
-    if ending:
-        waiting = [each for each in waiting if each.uid not in ending]
+def standing(unit: Unit, ending: Collection[str] = frozenset()) -> Standing:
+    """A unit's pods as a round sees them; those that are about to be ended are not placed any more."""
+    if not ending or not any(uid in ending for uid in unit.pods):
+        return unit.standing()
+    return _standing(unit, ending)
+
+
+def _standing(unit: Unit, ending: Collection[str]) -> Standing:
+    pods = unit.pods.values()
+    waiting = sorted((each for each in pods if each.waits and each.uid not in ending), key=_by_order)
+    settled = [each for each in pods if each.finished or (each.node and not each.leaving)]
     first = _first_set(unit, waiting, settled)
     return Standing(unit, waiting, settled, first, asked_by(first))
 
 
 def asked_by(pods: Iterable[Tracked]) -> Amounts:
     """What pods ask for together."""
-    counts = Counter(each.shape for each in pods)
+    counts: dict[Shape, int] = {}
+    for each in pods:
+        counts[each.shape] = counts.get(each.shape, 0) + 1
     whole: Amounts = {}
     for shape, count in counts.items():
         add(whole, shape.requests, count)
@@ -192,6 +205,8 @@ def asked_by(pods: Iterable[Tracked]) -> Amounts:
 
 def _first_set(unit: Unit, waiting: list[Tracked], settled: list[Tracked]) -> list[Tracked]:
     _, short = lacking(unit, settled)
+    if not short and unit.spec.min_member - len(settled) == len(waiting):
+        return waiting
     chosen: list[Tracked] = []
     for role, count in sorted(short.items()):
         of_role = [each for each in waiting if each.role == role][:count]

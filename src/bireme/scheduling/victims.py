@@ -7,6 +7,7 @@ spared if those before it, with the ones already found needed, suffice. Sufficin
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -124,13 +125,15 @@ def _running(unit: Unit, excluded: set[str]) -> list[Tracked]:
     pods = [
         each for each in unit.pods.values() if each.holds and not each.leaving and each.uid not in excluded
     ]
-    return sorted(pods, key=lambda each: each.order, reverse=True)
+    return sorted(pods, key=attrgetter("order"), reverse=True)
 
 
 def _surplus(unit: Unit, pods: Sequence[Tracked]) -> list[Tracked]:
     """The pods that a group can lose and still have its minimum, newest first."""
     settled = unit.settled()
     spare = len(settled) - unit.spec.min_member
+    if spare <= 0:
+        return []
     roles = Counter(each.role for each in settled)
     least = {role.name: role.min_member for role in unit.spec.roles}
     extra: list[Tracked] = []

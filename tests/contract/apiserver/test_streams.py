@@ -35,6 +35,9 @@ class LocalProcesses:
         self.asked: list[LogOptions | ExecOptions] = []
         self.sizes: list[tuple[int, int]] = []
 
+    def departed(self, namespace: str, name: str) -> Object | None:  # noqa: ARG002 - a protocol
+        return None
+
     @contextlib.asynccontextmanager
     async def logs(self, pod: Object, options: LogOptions) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked.append(options)

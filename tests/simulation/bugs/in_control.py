@@ -105,7 +105,13 @@ BUGS = (
         "seconds = self.queue.retry(key)\n            log.warning",
         "seconds = 0.0\n            log.warning",
     ),
-    Bug("conflict not tried again", CONTROLLER, "Controller._write_status", "self.queue.add(key)", "pass"),
+    Bug(
+        "conflict not tried again",
+        CONTROLLER,
+        "Controller._pass",
+        'result = "requeue"\n            self.queue.retry(key)',
+        'result = "requeue"',
+    ),
     Bug("change during a pass lost", QUEUE, "WorkQueue.done", "if key in self._again:", "if False:"),
     Bug("two passes over one job at once", QUEUE, "WorkQueue.add", "if key in self._active:", "if False:"),
     Bug(

@@ -167,3 +167,21 @@ def test_garbage_that_could_not_be_saved_is_collected_later(tmp_path: Path) -> N
         await until(lambda: names(backend) == ["another"])
 
     play(tmp_path, scene)
+
+
+def test_garbage_is_found_behind_many_objects_that_stay(tmp_path: Path) -> None:
+    async def scene(backend: Backend, _database: SlowDatabase) -> None:
+        owner = await backend.write(create(backend, "owner"))
+        uids = {f"kept-{number:03}": owner["metadata"]["uid"] for number in range(200)} | {"left": "gone"}
+
+        def create_all() -> None:
+            for name, uid in uids.items():
+                reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+                body = {"metadata": {"name": name, "ownerReferences": [reference]}}
+                backend.store.create(CONFIG_MAP, body, NOW, namespace="default")
+
+        await backend.write(create_all)
+        await until(lambda: "left" not in names(backend))
+        assert len(names(backend)) == 201
+
+    play(tmp_path, scene)

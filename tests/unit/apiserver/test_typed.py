@@ -302,3 +302,20 @@ def test_an_owner_that_goes_in_the_foreground_is_dropped_by_those_that_have_anot
 def test_the_options_of_a_list_are_looked_at_before_its_fields(store: Store) -> None:
     query = Query(field_selector="spec.other=1", resource_version_match="Exact")
     assert refused(lambda: store.list(CONFIG_MAP, query)).code == 422
+
+
+@pytest.mark.parametrize(
+    ("force", "code", "words"),
+    [("", 409, "conflict"), ("true", 400, "does not match the name on the URL")],
+    ids=["a conflict first", "then its name"],
+)
+def test_what_is_applied_under_another_name_is_refused(
+    store: Store, force: str, code: int, words: str
+) -> None:
+    store.create(CONFIG_MAP, {"metadata": {"name": "a"}, "data": {"k": "1"}}, NOW, namespace="default")
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"k": "2"}}
+    params = {"fieldManager": "other"} | ({"force": force} if force else {})
+    request = Request("PATCH", f"{MAPS}/a", params, msgspec.json.encode(config), APPLY_PATCH)
+    reply = handle(store, request, NOW)
+    assert reply.code == code
+    assert words in reply.obj["message"]

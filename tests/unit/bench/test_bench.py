@@ -1,6 +1,6 @@
 """A short slice of the benchmarks: they run, and the limits have room to spare on any machine."""
 
-from bench import cli_start, validate
+from bench import cli_start, scheduling, validate
 
 
 def test_the_command_line_starts_about_as_fast_as_its_library() -> None:
@@ -16,3 +16,9 @@ def test_a_large_file_is_validated_at_once() -> None:
 def test_the_measured_file_is_what_the_name_says() -> None:
     text = validate.manifest()
     assert (text.count("\n"), text.count("---") + 1) == (validate.LINES, validate.DOCUMENTS)
+
+
+def test_a_scheduler_of_a_hundred_nodes_is_measured() -> None:
+    figures = scheduling.measure_size(100)
+    assert figures["placements"] > 500
+    assert figures["gang"] < 1

@@ -331,6 +331,8 @@ def test_a_failure_is_an_error_a_blank_line_and_a_hint(capsys: pytest.CaptureFix
         (["run", "-f", "job.yaml", "--mpi", "2", "--", "true"], "a manifest says itself what to run"),
         (["run", "--replicas", "2", "--slots", "2", "--", "true"], "--slots goes with --mpi"),
         (["run", "--context", "x", "--replicas", "2", "--", "true"], "a cluster needs an image"),
+        (["run", "--driver", "podman", "--replicas", "2", "--", "true"], "podman needs an image"),
+        (["run", "--context", "x", "--driver", "podman", "-f", "-"], "--driver is for this machine"),
         (["run", "-f", "missing.yaml"], "missing.yaml: no such file or directory"),
         (["wait", "hello", "--for", "nonsense"], "not a state"),
         (["wait", "hello", "--timeout", "soon"], "no duration"),

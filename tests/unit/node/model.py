@@ -77,6 +77,7 @@ class ModelNode:
         self.dealings: dict[str, Dealings] = {}
         self.problems: tuple[Problem, ...] = ()
         self.stopping: datetime | None = None
+        self.rebooted = False
         self.obeys = obeys
         self.starts: list[tuple[str, int]] = []
         self.orders: list[Order] = []
@@ -86,7 +87,14 @@ class ModelNode:
 
     def seen(self) -> Seen:
         return Seen(
-            self.records, self.dealings, self.shim, self.problems, self.stopping, ("10.0.0.1",), ("10.0.0.2",)
+            self.records,
+            self.dealings,
+            self.shim,
+            self.problems,
+            self.stopping,
+            ("10.0.0.1",),
+            ("10.0.0.2",),
+            self.rebooted,
         )
 
     def ask(self) -> Step:
@@ -144,8 +152,8 @@ class ModelNode:
         assert record.finished is None, f"{name} has ended before"
         self.records[name] = msgspec.structs.replace(record, finished=self.now, code=code, **fields)
 
-    def lose_shim(self) -> Step:
-        self.shim = "lost"
+    def lose_shim(self, *, rebooted: bool = False) -> Step:
+        self.shim, self.rebooted = "lost", rebooted
         return self.settle()
 
     def delete(self, grace: int = 30) -> Step:

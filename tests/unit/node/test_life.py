@@ -279,6 +279,33 @@ def test_what_ran_under_a_lost_shim_ended_nobody_knows_how() -> None:
     assert node.phase == "Failed"
 
 
+def test_a_pod_that_ran_when_the_machine_was_restarted_is_lost_with_its_node() -> None:
+    node = ModelNode(build_pod(container("a"), container("b"), restartPolicy="Never"))
+    node.settle()
+    node.finish("a")
+    assert node.lose_shim(rebooted=True).done
+    status = node.pod["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "NodeShutdown")
+    assert "restarted" in status["message"]
+
+
+def test_a_pod_that_had_ended_when_the_machine_was_restarted_has_its_own_end() -> None:
+    node = ModelNode(build_pod(restartPolicy="Never"))
+    node.settle()
+    node.finish("a", code=3)
+    node.lose_shim(rebooted=True)
+    assert node.phase == "Failed"
+    assert "reason" not in node.pod["status"]
+
+
+def test_a_container_that_starts_again_does_so_after_a_restart_of_the_machine() -> None:
+    node = ModelNode(build_pod())
+    node.settle()
+    node.lose_shim(rebooted=True)
+    assert node.starts == [("a", 0), ("a", 1)]
+    assert node.phase == "Running"
+
+
 def test_what_an_old_record_tells_of_an_end_that_is_known_does_not_count() -> None:
     node = ModelNode(build_pod(restartPolicy="Never"))
     node.settle()

@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bireme.apiserver.serving.folder import Folder
+from bireme.apiserver.serving.folder import Folder, build_kubeconfig
 from bireme.run import leftovers
-from bireme.run.presence import Daemon, StartError, find, wait_gone, write_card
+from bireme.run.presence import Daemon, StartError, find, read_token, wait_gone, write_card
 
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -72,3 +74,23 @@ def test_what_pods_left_is_found_by_their_folder_and_ended(tmp_path: Path) -> No
         assert pod.wait(10) == -9
         assert stranger.poll() is None
         stranger.kill()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda text: text, "secret"),
+        (lambda text: text.replace('"namespace": "default"', '"namespace": "mine"'), None),
+        (lambda _text: "apiVersion: v1\nkind: Config\n", None),
+        (lambda _text: "{}", None),
+    ],
+    ids=["as it was written", "another namespace", "rewritten as YAML", "empty"],
+)
+def test_the_token_is_taken_from_a_kubeconfig_that_nobody_changed(
+    tmp_path: Path, change: Callable[[str], str], expected: str | None
+) -> None:
+    near = msgspec.structs.replace(daemon(tmp_path, 1), socket=str(tmp_path / "api.sock"))
+    written = build_kubeconfig(near.url, b"authority", "secret").decode()
+    Path(near.kubeconfig).write_text(change(written))
+    assert read_token(near) == expected
+    assert read_token(daemon(tmp_path, 1)) is None, "one without a socket is reached as any cluster"

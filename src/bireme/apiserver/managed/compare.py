@@ -4,8 +4,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bireme.apiserver.managed.mentions import mentioned, mentioned_fields, mentioned_items
 from bireme.apiserver.managed.paths import SELF, Fields, in_order, outside
-from bireme.apiserver.managed.shapes import DEDUCED, LIST, MAP, Shape
+from bireme.apiserver.managed.shapes import LIST, MAP, Shape
 from bireme.apiserver.rules import Object
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -57,29 +58,6 @@ def _same_bools(one: Any, other: Any) -> bool:
     if isinstance(one, list):
         return all(map(_same_bools, one, other))
     return isinstance(one, bool) == isinstance(other, bool)
-
-
-def mentioned(shape: Shape, value: object) -> Fields:
-    """What is below a path that comes, or goes, with this value; the path itself with it."""
-    if isinstance(value, dict):
-        return {} if not value or MAP not in shape.sorts or shape.atomic_map else _mentioned_map(shape, value)
-    if not isinstance(value, list) or not value or LIST not in shape.sorts or shape.atomic_list:
-        return {}
-    named = {
-        name: mentioned(shape.item, found[0]) if len(found) == 1 else {}
-        for name, found in _by_name(shape, value).items()
-    }
-    return {SELF: {}, **in_order(named)}
-
-
-def _mentioned_map(shape: Shape, value: Object) -> Fields:
-    made: Fields = {SELF: {}}
-    fields, element = shape.fields, shape.element or DEDUCED
-    for key in sorted(value):
-        child = value[key]
-        is_leaf = type(child) not in _CONTAINERS
-        made["f:" + key] = {} if is_leaf else mentioned(fields.get(key, element), child)
-    return made
 
 
 def _by_name(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
@@ -144,25 +122,35 @@ def _leaf(fields: Fields) -> Fields:
 
 
 def _maps(shape: Shape, old: Object, new: Object) -> Change:
+    if old.keys().isdisjoint(new):
+        return Change(_coming(shape, new), _coming(shape, old))
     found = _Changes()
-    for key, value in new.items():
-        before = old.get(key, MISSING)
-        if before is value:
+    found.changed = _coming(shape, {key: value for key, value in new.items() if key not in old})
+    found.removed = _coming(shape, {key: value for key, value in old.items() if key not in new})
+    for key, before in old.items():
+        value = new.get(key, MISSING)
+        if value is before or value is MISSING:
             continue
-        if before is MISSING:
-            found.changed[f"f:{key}"] = mentioned(shape.field(key), value)
-        elif type(value) not in _CONTAINERS and type(before) not in _CONTAINERS:
+        if type(value) not in _CONTAINERS and type(before) not in _CONTAINERS:
             if value != before or isinstance(value, bool) != isinstance(before, bool):
                 found.changed[f"f:{key}"] = {}
         else:
             found.add(f"f:{key}", _values(shape.field(key), before, value))
-    for key, value in old.items():
-        if key not in new:
-            found.removed[f"f:{key}"] = mentioned(shape.field(key), value)
     return found.done()
 
 
+def _coming(shape: Shape, fields: Object) -> Fields:
+    """What comes, or goes, with whole fields of a map that stays."""
+    if not fields:
+        return {}
+    made = mentioned_fields(shape, fields).copy()
+    del made[SELF]
+    return made
+
+
 def _lists(shape: Shape, old: list[Any], new: list[Any]) -> Change:
+    if not old:
+        return Change(mentioned_items(shape, new), {})
     ours, theirs = _by_name(shape, old), _by_name(shape, new)
     found = _Changes()
     for name in ours | theirs:

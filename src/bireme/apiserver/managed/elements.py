@@ -35,6 +35,12 @@ def by_keys(names: tuple[str, ...], *values: Any) -> str:
         return _by_keys.__wrapped__(names, *values)
 
 
+@lru_cache(_CACHED)
+def by_key(name: str, text: str) -> str:
+    """The item of a list with one key, a text: by far the most."""
+    return _by_keys.__wrapped__((name,), text)
+
+
 @lru_cache(_CACHED, typed=True)
 def _by_keys(names: tuple[str, ...], *values: Any) -> str:
     return "k:" + _written(dict(zip(names, map(_plain, values), strict=True)))

@@ -131,6 +131,8 @@ def is_reset(entries: object) -> bool:
 
 def cap(owners: Owners) -> Owners:
     """The owners with no more than ten updaters: the oldest become one."""
+    if len(owners) <= _MOST_UPDATES:
+        return owners
     updaters = sorted(
         (owner for owner in owners if owner.operation == UPDATE),
         key=lambda owner: (owners[owner].get("time", ""), owner.identifier),

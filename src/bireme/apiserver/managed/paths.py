@@ -14,6 +14,7 @@ from bireme.apiserver.managed.elements import ElementError, canonical, describe,
 
 Fields = dict[str, Any]
 SELF: Final = "."
+_FEW: Final = 32
 
 
 def has_self(node: Fields) -> bool:
@@ -32,8 +33,17 @@ def in_order(fields: Fields) -> Fields:
     if len(fields) < 2:
         return fields
     # Names of fields, the usual case, sort as the texts that they are.
-    names_only = max(fields) < "g"
-    return {element: fields[element] for element in sorted(fields, key=None if names_only else rank)}
+    order = sorted(fields) if max(fields) < "g" else _ranked(tuple(fields))
+    return {element: fields[element] for element in order}
+
+
+def _ranked(elements: tuple[str, ...]) -> list[str]:
+    return _few_ranked(elements) if len(elements) <= _FEW else sorted(elements, key=rank)
+
+
+@lru_cache(1024)
+def _few_ranked(elements: tuple[str, ...]) -> list[str]:
+    return sorted(elements, key=rank)
 
 
 def union(one: Fields, other: Fields) -> Fields:

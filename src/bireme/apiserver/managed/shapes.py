@@ -6,7 +6,7 @@ not name a type, a shape has several.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bireme.apiserver.managed.elements import by_keys, by_value
 
@@ -26,12 +26,20 @@ class UnkeyedError(Exception):
     """A list is owned by its items, and has one that nothing tells apart; the message says why."""
 
 
+class Template(NamedTuple):
+    """What a map with certain keys says, without what is below those that may have parts."""
+
+    fields: dict[str, Any]
+    below: tuple[tuple[str, str, "Shape"], ...]
+    """The key, the element and the shape of each such child."""
+
+
 class Shape:
     """The parts that a value may have; `sorts` are those that fit it, null takes the first."""
 
     __slots__ = (
-        "atomic_list", "atomic_map", "defaults", "element", "fields", "item", "keys", "scalar", "schema",
-        "sorts",
+        "atomic_list", "atomic_map", "defaults", "element", "fields", "item", "keys", "opens_lists",
+        "opens_maps", "scalar", "schema", "sorts", "templates",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -49,6 +57,16 @@ class Shape:
         """Of a list whose items are told apart by them; without any, by their values. Sorted."""
         self.defaults: dict[str, Any] = {}
         """The keys' values where an item has none."""
+        self.templates: dict[tuple[str, ...], Template] = {}
+        """By the keys of maps, in their order; for who wants to know what these say."""
+        self.opens_maps = self.opens_lists = False
+        """Whether parts of a map, or of a list, have owners of their own."""
+
+    def open(self) -> "Shape":
+        """The same, once all else is known of it."""
+        self.opens_maps = MAP in self.sorts and not self.atomic_map
+        self.opens_lists = LIST in self.sorts and not self.atomic_list
+        return self
 
     def sort(self, value: object) -> int:
         """Which part a value takes."""
@@ -103,7 +121,7 @@ def _deduced() -> Shape:
     """Anything: maps are owned by their keys, lists as a whole."""
     shape = _opaque()
     shape.atomic_map, shape.item = False, OPAQUE
-    return shape
+    return shape.open()
 
 
 OPAQUE: Final = _opaque()
@@ -166,6 +184,7 @@ class _Compiler:
             made.scalar = "string" if schema.get("format", "") in ("", "byte") else ANY_SCALAR
         else:
             made.scalar = _SCALARS.get(kind, ANY_SCALAR)
+        made.open()
 
 
 def _element(schema: Schema, child: Callable[[Schema], Shape], *, preserve: bool) -> Shape | None:

@@ -18,6 +18,7 @@ _V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 # The second version's document, empty, in Protobuf: swagger "2.0", info {title, version}, paths {}. Clients
 # ask for it to check the shape of what the server checks anyway, and give up if it is not there.
 _V2: Final = b"\x0a\x032.0\x12\x0f\x0a\x06bireme\x12\x05v1.36\x42\x00"
+_DEEPEST: Final = 3
 _AGGREGATED: Final = ("v2", "v2beta1")
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -48,7 +49,9 @@ class Documents:
         if self._edition != self._registry.edition:
             self._edition = self._registry.edition
             self._made.clear()
-        path = path.rstrip("/") or "/"
+        path = f"/{path.strip('/')}"
+        if path.count("/") > _DEEPEST and not path.startswith("/openapi/"):
+            return None
         if path == "/openapi/v2":
             return Document(_V2, "V2", _V2_TYPE)
         form = _aggregated(accept) if path in ("/api", "/apis") else ""

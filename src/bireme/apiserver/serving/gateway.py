@@ -62,6 +62,9 @@ class Gateway(Protocol):
     async def run(self, pod: Object, options: ExecOptions, session: Session) -> int:
         """Run a command in a container, or attach to it; return the exit code."""
 
+    def departed(self, namespace: str, name: str) -> Object | None:
+        """A pod that is gone, while what it wrote is still there."""
+
 
 class NoGateway:
     """No node agent is connected."""
@@ -71,6 +74,9 @@ class NoGateway:
 
     async def run(self, pod: Object, options: ExecOptions, session: Session) -> int:  # noqa: ARG002
         raise _unconnected(pod)
+
+    def departed(self, namespace: str, name: str) -> Object | None:  # noqa: ARG002
+        return None
 
 
 def _unconnected(pod: Object) -> errors.StatusError:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -40,7 +41,9 @@ _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _STREAMED: Final = ("exec", "attach", "log", "portforward")
 _HEADERS: Final = {"Cache-Control": "no-cache, private"}
 _JSON: Final = "application/json"
+_JSON_HEADERS: Final = _HEADERS | {"Content-Type": _JSON}
 _MOST_CLIENT: Final = 128
+_MOST_KNOWN: Final = 256
 _encode: Final = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
@@ -109,12 +112,21 @@ class Handler:
             return document.response(request.headers.get("If-None-Match", ""))
         if (review := _find_review(path)) is not None:
             return await self._review(request, *review, user)
-        target = await self._backend.read(lambda: find_target(self._backend.store, path))
+        target = await self._find(path)
         if target.subresource in _STREAMED and target.kind.resource == POD.resource:
             return await self._streamed(request, target)
         if request.method == "GET" and not target.name and request.query.get("watch") in _TRUE:
             return await self._watch(request, path)
-        return await self._serve(request, path)
+        return await self._serve(request, path, target)
+
+    async def _find(self, path: str) -> Target:
+        """What a path names. A kind of a CRD is there once the CRD is saved, the others always are."""
+        store = self._backend.store
+        with contextlib.suppress(errors.StatusError):
+            target = find_target(store, path)
+            if not target.kind.custom:
+                return target
+        return await self._backend.read(lambda: find_target(store, path))
 
     async def _review(
         self, request: web.BaseRequest, resource: str, namespace: str, user: User
@@ -128,7 +140,9 @@ class Handler:
             raise errors.bad_request(str(error)) from error
         return _json(201, _encode(reviews.answer(resource, decoded, namespace, user)))
 
-    async def _serve(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _serve(self, request: web.BaseRequest, path: str, target: Target) -> web.Response:
+        registry = self._backend.store.registry
+        edition = registry.edition
         form = choose_form(request.headers.get("Accept", ""))
         params = _params(request.query)
         body, content_type = await self._read(request)
@@ -144,8 +158,9 @@ class Handler:
         now = backend.now()
 
         def served() -> Reply:
-            # Found again: a CRD may have come or gone while the body was read.
-            return serve(backend.store, find_target(backend.store, path), asked, now)
+            # A CRD may have come or gone while the body was read.
+            found = target if registry.edition == edition else find_target(backend.store, path)
+            return serve(backend.store, found, asked, now)
 
         reads = request.method in ("GET", "HEAD")
         reply = await (backend.read(served) if reads else backend.write(served))
@@ -218,8 +233,7 @@ class Handler:
             yield watcher
 
     async def _streamed(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
-        store = self._backend.store
-        pod = await self._backend.read(lambda: store.get(POD, target.name, namespace=target.namespace))
+        pod = await self._find_pod(target)
         if target.subresource == "log":
             return await self._logs(request, pod)
         if target.subresource == "portforward":
@@ -229,6 +243,18 @@ class Handler:
                 f"port-forward is not offered here: connect to {address}, where pod {name} listens"
             )
         return await self._exec(request, pod, is_attach=target.subresource == "attach")
+
+    async def _find_pod(self, target: Target) -> Object:
+        """The pod; one that has just gone where its output is asked for."""
+        store = self._backend.store
+        try:
+            return await self._backend.read(lambda: store.get(POD, target.name, namespace=target.namespace))
+        except errors.StatusError:
+            is_log = target.subresource == "log"
+            pod = self._gateway.departed(target.namespace or "", target.name) if is_log else None
+            if pod is None:
+                raise
+            return pod
 
     async def _logs(self, request: web.BaseRequest, pod: Object) -> web.StreamResponse:
         if request.method != "GET":
@@ -278,7 +304,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
         return b""
     chunks, size = [], 0
     try:
-        async for chunk in request.content.iter_any():
+        while chunk := await request.content.readany():
             size += len(chunk)
             if size > MOST_BODY:
                 raise errors.body_too_large(MOST_BODY)
@@ -288,6 +314,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
     return b"".join(chunks)
 
 
+@lru_cache(_MOST_KNOWN)
 def client_name(user_agent: str) -> str:
     """Who owns the fields that a client writes: its name, without version and system."""
     name = user_agent.partition("/")[0]
@@ -307,11 +334,13 @@ def read_include(params: Mapping[str, str]) -> str:
 
 def _params(query: Mapping[str, str]) -> dict[str, str]:
     """The first of each name; of `dryRun` a client may send several that say the same."""
-    return dict(query.items()) if len(query) < 2 else {name: query[name] for name in query}
+    return {name: query[name] for name in query}
 
 
 def _find_review(path: str) -> tuple[str, str] | None:
     """The review and the namespace that a path names."""
+    if "apis/auth" not in path:
+        return None
     match path.strip("/").split("/"):
         case ["apis", "authorization.k8s.io" | "authentication.k8s.io", "v1", resource]:
             return resource, ""
@@ -320,10 +349,11 @@ def _find_review(path: str) -> tuple[str, str] | None:
     return None
 
 
-def _json(code: int, body: bytes, headers: Mapping[str, str] = _HEADERS) -> web.Response:
+def _json(code: int, body: bytes, headers: CIMultiDict[str] | None = None) -> web.Response:
     """`headers` may name one several times."""
-    response = web.Response(status=code, body=body, headers=headers, content_type=_JSON)
-    response.headers.update(_HEADERS)
+    response = web.Response(status=code, body=body, headers=_JSON_HEADERS)
+    if headers:
+        response.headers.extend(headers)
     return response
 
 

@@ -1,5 +1,6 @@
 """What form an answer takes: the object, a Table for people, or its metadata alone."""
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from bireme.apiserver import errors
@@ -12,6 +13,7 @@ _FORMS: Final = {
     "PartialObjectMetadata": "partial",
     "PartialObjectMetadataList": "partial",
 }
+_MOST_KNOWN: Final = 256
 _META: Final = {"v1": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")}
 
 
@@ -28,6 +30,7 @@ def read_accept(header: str) -> list[Accepted]:
     return sorted(accepted, key=lambda each: -_quality(each.params)) or [Accepted("*/*", {})]
 
 
+@lru_cache(_MOST_KNOWN)
 def choose_form(header: str) -> str:
     """`object`, `table` or `partial`: the first that can be served. Raises NotAcceptable."""
     for media_type, params in read_accept(header):

@@ -23,6 +23,8 @@ log = logging.getLogger("bireme.scheduler")
 REPORTERS: Final = 8
 GATHER_SECONDS: Final = 0.01
 """A gang's pods are made one by one: a round waits so long for what comes together."""
+RETRY_SECONDS: Final = 1.0
+"""After a round that could not be carried out: nothing may be heard that says to try again."""
 LARGE: Final = 2000
 """From so many nodes and pods on, a round is decided beside the event loop, so that leases are renewed."""
 
@@ -70,18 +72,20 @@ class Scheduler:
     async def _rounds(self) -> None:
         while True:
             self._wake.clear()
-            decisions = await self._round()
-            await self._rest(decisions.wake_at)
+            decisions, went_well = await self._round()
+            if went_well:
+                await self._rest(decisions.wake_at)
+            else:
+                await self._sleep.sleep(RETRY_SECONDS)
 
-    async def _round(self) -> Decisions:
-        """Decide on the picture of now, and carry it out."""
+    async def _round(self) -> tuple[Decisions, bool]:
+        """Decide on the picture of now, and carry it out; also whether that went well."""
         self.mirror.catch_up()
         now = self._clock.now()
         decisions = await self._decide(now)
         self.rounds += 1
         self._reporter.heard(decisions)
-        await self._carrier.carry_out(decisions, now)
-        return decisions
+        return decisions, await self._carrier.carry_out(decisions, now)
 
     async def _decide(self, now: datetime) -> Decisions:
         state = self.mirror.state

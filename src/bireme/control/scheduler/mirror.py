@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from bireme.kube.resources import (
 from bireme.scheduling import State
 from bireme.scheduling.objects import Claim, Namespace, Node, Pod, Profiles, StorageClass, Volume
 from bireme.scheduling.requests import read_available
-from bireme.scheduling.units import Key
+from bireme.scheduling.units import Key, Unit
 
 SHAPES: Final = "resource-shapes"
 """The ConfigMap with the queues' shape profiles."""
@@ -47,6 +48,7 @@ class Mirror:
         self._on_change, self._on_touch = on_change, on_touch
         self._news: deque[Callable[[], None]] = deque()
         self._assumed: dict[str, str] = {}
+        self._ended: dict[str, datetime] = {}
         self.claims = Cache(client, PERSISTENT_VOLUME_CLAIMS, Claim, on_change=self._heard(self._put_claim))
         self.caches: list[Cache[Any]] = [
             Cache(client, NODES, Node, on_change=self._heard(self._put_node)),
@@ -99,12 +101,30 @@ class Mirror:
         if self._assumed.pop(uid, None) is not None and tracked is not None:
             self.state.put_pod(_on(tracked.pod, ""))
 
+    def is_being_bound(self, unit: Unit) -> bool:
+        """Whether a pod counts as bound that no watch has shown on its node."""
+        return any(uid in self._assumed for uid in unit.pods)
+
+    def assume_leaving(self, uid: str, since: datetime) -> None:
+        """Count a pod as leaving until the watch shows it, so that nobody else is asked to go instead."""
+        tracked = self.state.pods.get(uid)
+        if tracked is not None:
+            self._ended[uid] = since
+            self.state.put_pod(_leaving(tracked.pod, since))
+
+    def forget_leaving(self, uid: str) -> None:
+        """The pod was not deleted after all."""
+        tracked = self.state.pods.get(uid)
+        if self._ended.pop(uid, None) is not None and tracked is not None:
+            self.state.put_pod(_leaving(tracked.pod, None))
+
     # What watches tell.
 
     def _put_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             assert old is not None
             self._assumed.pop(old.metadata.uid, None)
+            self._ended.pop(old.metadata.uid, None)
             tracked = self.state.pods.get(old.metadata.uid)
             self._touch(tracked.key if tracked is not None else None)
             self.state.remove_pod(old.metadata.uid)
@@ -116,6 +136,11 @@ class Mirror:
             new = _on(new, node)
         else:
             self._assumed.pop(new.metadata.uid, None)
+        since = self._ended.get(new.metadata.uid)
+        if since is not None and new.metadata.deletion_timestamp is None:
+            new = _leaving(new, since)
+        else:
+            self._ended.pop(new.metadata.uid, None)
         self.state.put_pod(new)
         self._touch(self.state.pods[new.metadata.uid].key)
 
@@ -189,6 +214,11 @@ def read_profiles(data: dict[str, str]) -> Profiles:
 
 def _on(pod: Pod, node: str) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def _leaving(pod: Pod, since: datetime | None) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=since)
+    return msgspec.structs.replace(pod, metadata=metadata)
 
 
 def _set(known: dict[Any, Any], key: Any, value: Any) -> None:

@@ -12,7 +12,7 @@ from bireme.api.scheduler import PodGroupStatus, QueueStatus, Waiting
 from bireme.control.queue import WorkQueue
 from bireme.control.scheduler.mirror import Mirror
 from bireme.kube.client import Client
-from bireme.kube.errors import KubeError, NotFound
+from bireme.kube.errors import Conflict, KubeError, NotFound
 from bireme.kube.resources import PODS, resource_of
 from bireme.scheduling.decisions import Decisions
 from bireme.scheduling.reasons import LACK_OF_NODES
@@ -70,6 +70,8 @@ class Reporter:
                 self.queue.forget(subject)
             except NotFound:
                 self.queue.forget(subject)
+            except Conflict:
+                self.queue.retry(subject)
             except KubeError as error:
                 log.warning("the status of %s is not written: %s", subject, error)
                 self.queue.retry(subject)
@@ -90,15 +92,18 @@ class Reporter:
     async def _report_group(self, unit: Unit, now: datetime) -> None:
         assert unit.group is not None
         metadata, old = unit.group.metadata, unit.group.status
-        binding = old.binding if old is not None and lacking(unit, unit.settled())[0] else None
+        begun = self._mirror.is_being_bound(unit) or lacking(unit, unit.settled())[0]
+        binding = old.binding if old is not None and begun else None
         status = group_status(unit, self._waiting_status(unit), binding, now)
         if old is not None and _same(old, status):
             return
+        # Of that version and no other: a plan that was written down meanwhile must stay.
+        version = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         await self._client.patch(
             resource_of(POD_GROUP),
             metadata.namespace,
             metadata.name,
-            {"metadata": {"uid": metadata.uid}, "status": _whole(status)},
+            {"metadata": version, "status": _whole(status)},
             subresource="status",
         )
 

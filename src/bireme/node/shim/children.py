@@ -1,5 +1,6 @@
 """Starting a process, and saying why where it can't be."""
 
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ class Command(NamedTuple):
     mounts: Sequence[dict[str, Any]] = ()
     scratch: str = ""
     cgroups: Sequence[str] = ()
+    enter: Sequence[str] = ()
+    """The program that runs a command beside this one, told in JSON; none where that is just started."""
 
 
 class Child(NamedTuple):
@@ -43,6 +46,15 @@ def start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
     return Child(pid, error)
 
 
+def beside(like: Command, order: dict[str, Any]) -> Command:
+    """The command that runs `argv`, with `env` and in `directory` where given, beside another one."""
+    if like.enter:
+        wanted = {key: order[key] for key in ("argv", "env", "directory") if key in order}
+        return like._replace(argv=[*like.enter, json.dumps(wanted)])
+    directory = order.get("directory") or like.directory
+    return like._replace(argv=order["argv"], env=like.env | order.get("env", {}), directory=directory)
+
+
 def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     os.setsid()
     for folder in command.cgroups:
@@ -59,6 +71,9 @@ def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
         os.close(number)
     if command.mounts:
         mounts.arrange(command.mounts, command.scratch)
+        if any(command.directory.startswith(f"{each['target']}/") for each in command.mounts):
+            # In a volume it is made where it is missing, as container runtimes do it.
+            os.makedirs(command.directory, exist_ok=True)  # noqa: PTH103
     os.chdir(command.directory)
     os.execvpe(command.argv[0], command.argv, command.env)  # noqa: S606 - an argument list, no shell
 

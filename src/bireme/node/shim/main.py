@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from bireme.node.shim import children, kernel, namespaces, tree, wire
@@ -29,6 +30,7 @@ class Shim:
         self._watchers: dict[wire.Channel, None] = {}
         self._outputs: dict[str, Output] = {}
         self._commands: dict[str, children.Command] = {}
+        self._kill_signals: dict[str, int] = {}
         self._execs: dict[int, wire.Channel] = {}
         self._parked: list[tuple[wire.Channel, dict[str, Any], list[int]]] = []
         self._changed = True
@@ -85,7 +87,8 @@ class Shim:
             try:
                 self._obey(channel, order)
             except (OSError, KeyError, TypeError, ValueError) as error:
-                self._send(channel, {"error": f"{type(error).__name__}: {error}"})
+                container = {"container": order["container"]} if order.get("do") == "start" else {}
+                self._send(channel, {"error": f"{type(error).__name__}: {error}", **container})
 
     def _obey(self, channel: wire.Channel, order: dict[str, Any]) -> None:
         match order.get("do"):
@@ -102,6 +105,9 @@ class Shim:
                 self._exec(channel, order)
             case "signal-exec":
                 self._signal_exec(channel, int(order["signal"]))
+            case "socket":
+                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+                    channel.send({"made": True}, [made.fileno()])
             case "end":
                 self._ends = True
             case other:
@@ -141,6 +147,7 @@ class Shim:
             order.get("mounts", []),
             order.get("scratch", ""),
             order.get("cgroups", ()),
+            order.get("enter", ()),
         )
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         # On record first: were this process killed in between, nothing would be started twice.
@@ -148,8 +155,15 @@ class Shim:
         self._records.containers[name] = record
         self._records.save()
         self._commands[name] = command
-        child = children.start(command, nothing, output.descriptor, output.descriptor)
-        os.close(nothing)
+        self._kill_signals[name] = order.get("kill", 0)
+        try:
+            child = children.start(command, nothing, output.descriptor, output.descriptor)
+        except OSError as error:
+            self._could_not_start(record, error)
+            output.close()
+            return
+        finally:
+            os.close(nothing)
         process = tree.read_process(child.pid)
         record |= {"pid": child.pid, "start": process.start if process else 0}
         if child.error:
@@ -157,6 +171,12 @@ class Shim:
         self._outputs[name] = output
         self._changed = True
         self._resume()
+
+    def _could_not_start(self, record: dict[str, Any], error: OSError) -> None:
+        """The attempt is on record, and has to end there: without a process, as when there are too many."""
+        why = f"no process can be started: {error.strerror}"
+        record |= {"finished": time.time(), "code": children.NOT_EXECUTABLE, "signal": 0, "error": why}
+        self._changed = True
 
     def _signal(self, name: str, signum: int) -> None:
         record = self._records.containers.get(name)
@@ -166,7 +186,10 @@ class Shim:
     def _kill(self, name: str) -> None:
         record = self._records.containers.get(name)
         if record is not None and "finished" not in record:
-            self._kill_tree(record["pid"])
+            if signum := self._kill_signals.get(name):
+                os.kill(record["pid"], signum)
+            else:
+                self._kill_tree(record["pid"])
 
     def _kill_tree(self, pid: int) -> None:
         """Kill a child and all below it, those first that could make more."""
@@ -208,11 +231,7 @@ class Shim:
             return
         try:
             stdin, stdout, stderr = descriptors
-            directory = order.get("directory") or like.directory
-            command = like._replace(
-                argv=order["argv"], env=like.env | order.get("env", {}), directory=directory
-            )
-            child = children.start(command, stdin, stdout, stderr)
+            child = children.start(children.beside(like, order), stdin, stdout, stderr)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -327,8 +346,11 @@ def _drain(reading: Any) -> None:
         pass
 
 
-def main(folder: str) -> None:
-    """Be the shim of a pod whose folder holds `pod.json`; say in `failed` why that can't be."""
+def main(folder: str, tell: Callable[[str], None] = lambda _: None) -> None:
+    """Be the shim of a pod whose folder holds `pod.json`.
+
+    `tell` is called once: with nothing when the shim listens, or with why it can't be.
+    """
     os.umask(0o077)
     kernel.become_subreaper()
     kernel.set_name("bireme-shim")
@@ -336,7 +358,7 @@ def main(folder: str) -> None:
         namespaces.enter(folder)
         shim = Shim(folder)
     except OSError as error:
-        with open(f"{folder}/failed", "w") as file:  # noqa: PTH123
-            file.write(f"{error.strerror}: {error.filename}" if error.filename else str(error))
+        tell(f"{error.strerror}: {error.filename}" if error.filename else str(error))
         sys.exit(1)
+    tell("")
     shim.run()

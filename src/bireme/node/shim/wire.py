@@ -3,17 +3,22 @@
 Orders, all with a field `do`:
 
     watch                                    be told the state, now and after each change
-    start    container, attempt, argv, env, directory, output, cap?, mounts?, scratch?, cgroups?
-                                             start a container; an attempt that was made is left alone
+    start    container, attempt, argv, env, directory, output, cap?, mounts?, scratch?, cgroups?,
+             enter?, kill?
+                                             start a container; an attempt that was made is left alone;
+                                             `enter` is the program that runs others beside it, `kill` the
+                                             signal that it takes instead of being killed
     signal   container, signal               signal its first process
     kill     container                       kill it and all that came from it
     exec     argv, env?, directory?, like?   run a command beside a container, the first unless `like` says,
                                              in its environment and directory unless others are given, with
                                              the three descriptors that come along; waits for its start
     signal-exec  signal                      signal the command of this connection
+    socket                                   make a TCP socket in the pod's network
     end                                      kill all that is left, and go
 
-Answers: `{"state": …}`, `{"exited": code, "signal": number}` after exec, `{"error": "…"}`.
+Answers: `{"state": …}`, `{"exited": code, "signal": number}` after exec, `{"made": true}` with the
+descriptor of a socket, `{"error": "…"}`, with the `container` that could not be started.
 """
 
 import array

@@ -1,5 +1,6 @@
 """How a run ended: the state of the cluster at rest, and what must be true of it."""
 
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from bireme.testing.simulation.statuses import conditions, is_final, phase, reco
 QUIET_SECONDS: Final = 600.0
 STRANGERS: Final = ("decoy",)
 """Pods that look like a job's own, and are nobody's."""
+_PODS: Final = ("Pod ", "PodGroup ")
 
 State = dict[str, Any]
 
@@ -29,35 +31,65 @@ def final_state(cluster: Cluster, scenario: Scenario) -> State:
     if job is not None:
         told = {
             "phase": phase(job),
-            "conditions": {
-                # One that was never true may be missing, where a kind does not have all of them at all times.
-                name: (c["status"], c.get("reason", ""))
-                for name, c in conditions(job).items()
-                if c["status"] == "True" or "phase" in job["status"]
-            },
+            "conditions": dict(_conditions(job)),
             "restarts": restarts_of(job),
             "replicas": {name: record.get("phase") for name, record in records(job).items()},
         }
-    return told | {"objects": _objects(cluster)}
-
-
-def _objects(cluster: Cluster) -> dict[str, str]:
-    return {
-        f"{kind.kind} {obj['metadata']['name']}": str((obj.get("status") or {}).get("phase", ""))
-        for kind in cluster.store.kinds
-        if kind not in (EVENT, LEASE, NAMESPACE)
-        for obj in cluster.objects(kind)
-        if obj["metadata"].get("ownerReferences")
+    children = dict(_children(cluster))
+    return told | {
+        "objects": {name: str((obj.get("status") or {}).get("phase", "")) for name, obj in children.items()},
+        "contents": {
+            f"{name}: {key}": text
+            for name, obj in children.items()
+            if not name.startswith("Pod ")
+            for key, text in _content(obj)
+        },
     }
+
+
+def _conditions(job: Object) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What the job says of itself, as far as nothing but the job decides it.
+
+    One that was never true may be missing, where a kind does not have all of them at all times. A job that
+    failed before its last replica had a pod may say that children are missing, and is not held to it.
+    """
+    whole = not is_final(job) or all(record.get("uid") for record in records(job).values())
+    for name, each in conditions(job).items():
+        if name == "Initialized" and not whole:
+            yield name, ("True", "ChildrenCreated")
+        elif each["status"] == "True" or "phase" in job["status"]:
+            yield name, (each["status"], each.get("reason", ""))
+
+
+def _children(cluster: Cluster) -> Iterator[tuple[str, Object]]:
+    for kind in cluster.store.kinds:
+        if kind not in (EVENT, LEASE, NAMESPACE):
+            for obj in cluster.objects(kind):
+                if obj["metadata"].get("ownerReferences"):
+                    yield f"{kind.kind} {obj['metadata']['name']}", obj
+
+
+def _content(obj: Object) -> Iterator[tuple[str, str]]:
+    """What an object says, field by field, whoever it belongs to."""
+    uid: str = obj["metadata"]["ownerReferences"][0]["uid"]
+    told = obj.get("data") or obj.get("spec") or {"rules": obj.get("rules")}
+    for key, value in told.items():
+        text = b64decode(value).decode() if obj["kind"] == "Secret" else _json(value)
+        yield key, text.replace(uid, "UID")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="deterministic").decode()
 
 
 def difference(wanted: State, found: State, *, pods_were_lost: bool, children_were_lost: bool) -> str:
     """How an end differs from that of the clean run, in words.
 
     Where pods were lost it is enough that the job ended in the same way, and that nothing is left which the
-    clean run does not leave: a pod that was lost after the end is not replaced.
+    clean run does not leave: a pod that was lost after the end is not replaced, and with the last one its
+    PodGroup goes.
     """
-    keys = ["phase"] if pods_were_lost else [key for key in wanted if key != "objects"]
+    keys = ["phase"] if pods_were_lost else [key for key in wanted if key not in ("objects", "contents")]
     told = [
         f"{key}: {found.get(key)} instead of {wanted[key]}" for key in keys if wanted[key] != found.get(key)
     ]
@@ -66,12 +98,17 @@ def difference(wanted: State, found: State, *, pods_were_lost: bool, children_we
     told += [
         f"{name} is missing"
         for name in meant
-        if name not in there and not (pods_were_lost if name.startswith("Pod ") else children_were_lost)
+        if name not in there and not (pods_were_lost if name.startswith(_PODS) else children_were_lost)
     ]
     told += [
         f"{name} is {there[name]} instead of {meant[name]}"
         for name in meant
         if name in there and there[name] != meant[name] and not pods_were_lost
+    ]
+    told += [
+        f"{place} is {found['contents'].get(place)} instead of {text}"
+        for place, text in wanted["contents"].items()
+        if place.partition(":")[0] in there and text != found["contents"].get(place)
     ]
     return "; ".join(told)
 

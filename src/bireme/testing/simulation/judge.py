@@ -31,6 +31,10 @@ _NOT_CHILDREN: Final = {kind.resource for kind in OURS if kind.kind != "PodGroup
     LEASE.resource, EVENT.resource, NAMESPACE.resource,
 }  # fmt: skip
 
+_PATIENCE_SECONDS: Final = 10.0
+_MOST_REFUSALS: Final = 25
+"""In that time; changes of pods may well be reason enough for a few."""
+
 
 class Violation(NamedTuple):
     """A rule that did not hold."""
@@ -70,6 +74,8 @@ class Judge:
         self._born: dict[tuple[str, str], Born] = {}
         self._disruptions: Counter[str] = Counter()
         self._disturbed: set[str] = set()
+        self._refused: dict[tuple[str, str, str], list[float]] = {}
+        """When a life of a process was refused a call, by method and path."""
         self._exited: set[str] = set()
         self._exits: Counter[str] = Counter()
         cluster.listeners.append(self._hear)
@@ -120,6 +126,8 @@ class Judge:
         if not call.writes:
             return
         target = self._target(call)
+        if code >= 400:
+            self._check_patience(call, code)
         match call.request.method:
             case "POST" if not target.name:
                 self._check_creation(call, target.kind, code, body)
@@ -127,6 +135,16 @@ class Judge:
                 self._check_deletion(call)
             case "PUT" if target.subresource == "status":
                 self._check_status_call(call, target.name, code, body)
+
+    def _check_patience(self, call: Call, code: int) -> None:
+        """Whoever is refused waits longer each time, however little else there is to do."""
+        key, now = (call.identity, call.request.method, call.request.path), self._cluster.loop.time()
+        recent = [time for time in self._refused.get(key, ()) if time > now - _PATIENCE_SECONDS]
+        self._refused[key] = [*recent, now]
+        if len(recent) == _MOST_REFUSALS:
+            self.accuse(
+                "backs off", f"{call} was answered with {code} {len(recent)} times in {_PATIENCE_SECONDS:g} s"
+            )
 
     def _check_creation(self, call: Call, kind: Kind, code: int, body: Object) -> None:
         wanted = msgspec.json.decode(call.request.body)
@@ -266,6 +284,8 @@ class Judge:
             self._check_whole(pod, now)
         if before is None or before[2:5] != now[2:5] or before.uid in self._disturbed:
             return
+        if before.mode == "debug" and before.uid in self._exited:
+            return
         if not (self._scenario.gang and _crew_lost_one(before, now)):
             self.accuse("every pod is explained", f"{name} was replaced, and nothing had become of it")
 
@@ -277,13 +297,18 @@ class Judge:
             if (born := self._born.get((_owner(pod), each["metadata"]["name"]))) is not None
             and born.uid == each["metadata"]["uid"] and born.disruptions < now.disruptions
         ]  # fmt: skip
-        if old and pod["metadata"]["annotations"].get(MODE_ANNOTATION) != "debug":
+        if old and not _is_debugged(pod):
             self.accuse("the whole crew or none", f"{pod['metadata']['name']} is replaced, {old} go on")
 
     def _check_order(self, pod: Object) -> None:
-        """A launcher that outlives its workers would report their loss as a failure."""
+        """A launcher that outlives its workers would report their loss as a failure.
+
+        A crew that has lost a pod goes all at once, while its controller has not heard of the pause.
+        """
         job = self._job(pod)
         if job is None or not self._scenario.gang or not is_paused(job):
+            return
+        if self._has_lost_one(pod) and not is_known_paused(job):
             return
         launcher = self._store.find(POD, f"{NAME}-launcher", namespace=NAMESPACE_OF_JOBS)
         if launcher is not None and pod["metadata"]["name"] != launcher["metadata"]["name"]:
@@ -291,15 +316,20 @@ class Judge:
                 "the launcher first", f"{pod['metadata']['name']} is deleted before the launcher is gone"
             )
 
+    def _has_lost_one(self, pod: Object) -> bool:
+        """Whether something has become of a pod of the job since this one was created."""
+        born = self._born.get((_owner(pod), pod["metadata"]["name"]))
+        return born is not None and born.disruptions != self._disruptions[_owner(pod)]
+
     def _check_recorded(self, pod: Object) -> None:
-        """A pod that has ended is deleted only after its end is on record."""
+        """A pod that has ended is deleted only after its end is on record; in debug mode no end counts."""
         job, metadata = self._job(pod), pod["metadata"]
-        if job is None or metadata["uid"] not in self._exited or is_final(job):
+        if job is None or metadata["uid"] not in self._exited or is_final(job) or _is_debugged(pod):
             return
         born = self._born.get((_owner(pod), metadata["name"]))
         if born is None or born.uid != metadata["uid"] or born.generation != job["metadata"]["generation"]:
             return
-        if self._scenario.gang and born.disruptions != self._disruptions[_owner(pod)]:
+        if self._scenario.gang and self._has_lost_one(pod):
             return
         record = records(job).get(metadata["name"], {})
         if record.get("uid") != metadata["uid"] or not record.get("replacing"):
@@ -326,6 +356,10 @@ def _owner(obj: Object) -> str:
 def _replica(pod: Object) -> tuple[Any, ...]:
     labels = pod["metadata"].get("labels") or {}
     return tuple(labels.get(label) for label in (JOB_UID_LABEL, REPLICA_TYPE_LABEL, REPLICA_INDEX_LABEL))
+
+
+def _is_debugged(pod: Object) -> bool:
+    return bool(pod["metadata"]["annotations"].get(MODE_ANNOTATION) == "debug")
 
 
 def _has_exited(pod: Object) -> bool:

@@ -1,6 +1,6 @@
 """Scheduler and kubelets: pods are bound, run, end as the scenario says, and go when they are asked to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from bireme.apiserver.deletion import DeleteOptions, Preconditions
@@ -28,12 +28,15 @@ class Running(NamedTuple):
 class Nodes:
     """Three nodes. A pod whose replica has no program runs until it is asked to go.
 
-    A launcher ends only while all pods of its job run, as a real one would wait for its workers.
+    A launcher ends only while all pods of its job run, as a real one would wait for its workers. No program
+    ends before it may, but for the first runs of those replicas that `early` has.
     """
 
-    def __init__(self, cluster: Cluster, programs: Programs, *, seconds: float, gang: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, programs: Programs, early: Mapping[str, int], *, seconds: float, gang: bool
+    ) -> None:
         self._cluster, self._store = cluster, cluster.store
-        self._programs, self._seconds, self._gang = programs, seconds, gang
+        self._programs, self._early, self._seconds, self._gang = programs, early, seconds, gang
         self._ended: dict[str, int] = {}
         self._waiting: dict[str, str] = {}
         """Pods that would end, if only they were let: name by UID."""
@@ -156,12 +159,17 @@ class Nodes:
 
     def _lets_end(self, pod: Object) -> bool:
         metadata = pod["metadata"]
-        if metadata["annotations"].get(MODE_ANNOTATION) == "debug" or not self.may_finish():
+        if metadata["annotations"].get(MODE_ANNOTATION) == "debug":
+            return False
+        if not self.may_finish() and not self._ends_early(metadata["name"]):
             return False
         if not self._gang or metadata["labels"][REPLICA_TYPE_LABEL] != "launcher":
             return True
         uid = _job_of(pod)
         return sum(running.replica[0] == uid for running in self.running.values()) > self._workers_of(pod)
+
+    def _ends_early(self, name: str) -> bool:
+        return self._ended.get(name, 0) < self._early.get(name, 0)
 
     def _workers_of(self, pod: Object) -> int:
         owner = pod["metadata"]["ownerReferences"][0]

@@ -10,7 +10,7 @@ from bireme.control.metrics import Metrics
 from bireme.kube.client import Client
 from bireme.kube.lease import LeaderElection
 from bireme.planning.observed import Keys
-from bireme.run import cluster as composition
+from bireme.run.cluster import LEASE_NAME, lead_and_work
 from bireme.testing.simulation.cluster import NAMESPACE_OF_LEASES, START, Cluster
 from bireme.testing.simulation.loop import PROCESS
 from bireme.testing.simulation.network import Connection, Network
@@ -89,7 +89,7 @@ class ControllerProcess:
         clock, metrics = VirtualClock(self._loop), Metrics()
         client = Client(connection, clock=clock, random=random)
         election = LeaderElection(
-            Client(connection, clock=clock, random=random), NAMESPACE_OF_LEASES, composition.LEASE_NAME,
+            Client(connection, clock=clock, random=random), NAMESPACE_OF_LEASES, LEASE_NAME,
             self.identity, lease_seconds=LEASE_SECONDS, renew_deadline=RENEW_SECONDS,
             retry_period=RETRY_SECONDS, utc=self.time_of_day.exactly,
         )  # fmt: skip
@@ -97,7 +97,7 @@ class ControllerProcess:
             client, clock=self.time_of_day, make_keys=lambda: _KEYS, workers=WORKERS, metrics=metrics,
             may_write=lambda: election.is_leader,
         )  # fmt: skip
-        await composition._work(self.controller, election, metrics)
+        await lead_and_work(self.controller, election, metrics)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._cluster.stir()

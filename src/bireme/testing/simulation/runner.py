@@ -6,7 +6,7 @@ import gc
 import logging
 from collections.abc import Iterator
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from bireme.apiserver.errors import StatusError
 from bireme.apiserver.kinds import LEASE, POD
@@ -69,6 +69,12 @@ def simulate(tape: Tape) -> Result:
         gc.enable()
 
 
+class Accuser(Protocol):
+    """Who is told of what must not be."""
+
+    def accuse(self, oracle: str, message: str) -> None: ...
+
+
 class _Simulation:
     def __init__(self, tape: Tape) -> None:
         self._tape, self._scenario = tape, SCENARIOS[tape.scenario]
@@ -77,7 +83,9 @@ class _Simulation:
         self._trace = Trace(self._loop.time)
         self._cluster = Cluster(self._loop, random, self._trace)
         scenario = self._scenario
-        self._nodes = Nodes(self._cluster, scenario.programs, seconds=_RUN_SECONDS, gang=scenario.gang)
+        self._nodes = Nodes(
+            self._cluster, scenario.programs, scenario.early, seconds=_RUN_SECONDS, gang=scenario.gang
+        )
         self._judge = Judge(self._cluster, self._nodes, scenario)
         Janitor(self._cluster)
         self._network = Network(self._cluster, tape, self._judge)
@@ -91,7 +99,7 @@ class _Simulation:
 
     def run(self) -> Result:
         self._loop.set_exception_handler(self._take_error)
-        with _logs_in(self._judge):
+        with logs_in(self._judge):
             run(self._loop, self._main())
         return Result(
             self._tape, tuple(self._judge.violations), self._state, self._trace, tuple(self._network.fired),
@@ -176,7 +184,7 @@ def _stranger(name: str, job_uid: str) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def _logs_in(judge: Judge) -> Iterator[None]:
+def logs_in(judge: Accuser) -> Iterator[None]:
     """Keep the logs of a run out of everybody's sight, but for exceptions: those are bugs."""
 
     class Listener(logging.Handler):

@@ -1,5 +1,7 @@
 """What is run: jobs of every kind, how their programs end, and what their user does meanwhile."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from bireme.admission import default
@@ -8,6 +10,7 @@ from bireme.apiserver.rules import Object
 from bireme.planning.identity import MODE_ANNOTATION
 from bireme.testing.builders import BATCH, CONTAINER, replicas, template
 from bireme.testing.simulation.nodes import Programs
+from bireme.testing.simulation.statuses import records
 from bireme.testing.simulation.user import Step
 
 KUBEFLOW: Final = "kubeflow.org/v1alpha2"
@@ -16,7 +19,7 @@ _SIDECAR: Final = {"name": "sidecar", "image": "registry.example/side:1", "comma
 
 
 class Scenario(NamedTuple):
-    """One job. The programs of its replicas end only after the last step of its user."""
+    """One job. The programs of its replicas end only after the last step of its user, but for early ones."""
 
     name: str
     kind: Kind
@@ -27,6 +30,8 @@ class Scenario(NamedTuple):
     """Whether all pods are lost with one."""
     taken: tuple[str, ...] = ()
     """Names of pods that somebody else has when the job comes."""
+    early: Mapping[str, int] = MappingProxyType({})
+    """How many runs of a replica end without waiting for the user."""
 
 
 # ---- what a user waits for
@@ -66,6 +71,17 @@ def _true(type_: str) -> Any:
     return reached
 
 
+def _restarted(job: Object | None, _pods: list[Object]) -> bool:
+    """Whether a replica had to start again: its program ended, or its pod was lost with the news of that."""
+    known = records(job).values() if job is not None else ()
+    return any(record.get("restarts") or record.get("disruptions") for record in known)
+
+
+def _stopped(job: Object | None, pods: list[Object]) -> bool:
+    """Whether the job stands still, and its controller knows what it is like by now."""
+    return bool(_phase("Paused")(job, pods)) and bool(_condition("Paused", "Stopped")(job, pods))
+
+
 def _gone(job: Object | None, _pods: list[Object]) -> bool:
     return job is None
 
@@ -76,6 +92,7 @@ def _mode(**flags: Any) -> Object:
 
 _PAUSE: Final = Step(_phase("Running"), _mode(pause=True))
 _RESUME: Final = Step(_condition("Paused", "Stopped"), _mode(pause=False))
+_PAUSE_RESTARTED: Final = Step(_restarted, _mode(pause=True))
 _DEBUG: Final = Step(_phase("Running", "run"), _mode(debug=True))
 _NO_DEBUG: Final = Step(_phase("Running", "debug"), _mode(debug=False))
 _DELETE: Final = Step(_true("Running"), None)
@@ -91,9 +108,9 @@ def _make(kind: str, spec: Object, api_version: str = BATCH) -> tuple[Kind, Obje
 
 
 def _generic(name: str, specs: list[Object], programs: Programs, *steps: Step, **more: Any) -> Scenario:
-    taken = more.pop("taken", ())
+    taken, early = more.pop("taken", ()), more.pop("early", {})
     kind, manifest = _make("GenericJob", {"replicaSpecs": specs, **more})
-    return Scenario(f"generic-{name}", kind, manifest, programs, steps, taken=taken)
+    return Scenario(f"generic-{name}", kind, manifest, programs, steps, taken=taken, early=early)
 
 
 def _launched(kind: str, name: str, workers: int, programs: Programs, *steps: Step, **more: Any) -> Scenario:
@@ -131,15 +148,19 @@ def _restarts(policy: str, limit: int) -> Object:
     return {"policy": policy, "limit": limit}
 
 
-def _more_workers(kind: str) -> Object:
+def _workers(kind: str, count: int, **more: Any) -> Object:
     if kind == "GenericJob":
-        return {"spec": {"replicaSpecs": [replicas("worker", 3)]}}
-    return {"spec": {"worker": {"replicas": 3}}}
+        return {"spec": {"replicaSpecs": [replicas("worker", count, **more)]}}
+    return {"spec": {"worker": {"replicas": count}}}
 
 
-def _edited(kind: str) -> tuple[Step, ...]:
-    return _PAUSE, Step(_condition("Paused", "Stopped"), _more_workers(kind)), _RESUME
+def _scaled(kind: str, *counts: int) -> tuple[Step, ...]:
+    """Pause, change the number of workers so often, and go on; no change waits until the last one is seen."""
+    edits = (Step(_condition("Paused", "Stopped"), _workers(kind, count)) for count in counts)
+    return _PAUSE, *edits, _RESUME
 
+
+_TWICE: Final = _restarts("OnFailure", 2)
 
 SHAPES: Final = (
     _generic(
@@ -156,13 +177,13 @@ SHAPES: Final = (
         {"job-worker-0": (0,), "job-worker-1": (1, 137, 0)},
         successRules=[{"worker": [0, 1]}], cleanUpPolicy="Unfinished", scheduler=_QUEUE,
     ),
-    _generic("edited", [replicas("worker", 2)], _THREE, *_edited("GenericJob"), scheduler=_QUEUE),
+    _generic("edited", [replicas("worker", 2)], _THREE, *_scaled("GenericJob", 3), scheduler=_QUEUE),
     _launched("MPIJob", "plain", 2, _LAUNCHER, runPolicy={"cleanUpWorkers": True}),
     _launched("MPIJob", "broken", 2, {"job-worker-1": (3,)}, runPolicy={"cleanUpWorkers": "unfinished"}),
-    _launched("MPIJob", "edited", 2, _LAUNCHER, *_edited("MPIJob"), scheduler=_QUEUE),
+    _launched("MPIJob", "edited", 2, _LAUNCHER, *_scaled("MPIJob", 3), scheduler=_QUEUE),
     _launched("ColossalAIJob", "plain", 2, _LAUNCHER, runPolicy={"cleanUpWorkers": True}),
     _launched("ColossalAIJob", "broken", 2, {"job-launcher": (1,)}),
-    _launched("ColossalAIJob", "edited", 2, _LAUNCHER, *_edited("ColossalAIJob")),
+    _launched("ColossalAIJob", "edited", 2, _LAUNCHER, *_scaled("ColossalAIJob", 3)),
     _kubeflow("plain", _LAUNCHER, cleanPodPolicy="Running"),
     _kubeflow("broken", {"job-launcher": (1, 1, 0)}, backoffLimit=3, cleanPodPolicy="All"),
     _kubeflow("expires", _LAUNCHER, runPolicy={"ttlSecondsAfterFinished": 60}),
@@ -181,6 +202,18 @@ OTHERS: Final = (
     _generic("taken", [replicas("worker", 2)], _TWO,
              Step(_condition("Initialized", "NameConflict"), "job-worker-1"), taken=("job-worker-1",)),
     _generic("paused", [replicas("worker", 2)], {}, _PAUSE, scheduler=_QUEUE, service=_PORTS),
+    _generic("shrunk", [replicas("worker", 3)], {"job-worker-0": (0,)}, *_scaled("GenericJob", 1),
+             service=_PORTS, scheduler=_QUEUE),
+    _generic("restarted", [replicas("worker", 2, restartPolicy=_TWICE)],
+             {"job-worker-0": (0,), "job-worker-1": (1, 1, 0)}, _PAUSE_RESTARTED, _RESUME,
+             early={"job-worker-1": 1}),
+    _generic("resized", [replicas("worker", 2, restartPolicy=_TWICE)],
+             {"job-worker-0": (0,), "job-worker-1": (1, 0)}, _PAUSE_RESTARTED,
+             # Seen in between: a replica that went and came back has no restarts.
+             *(Step(_stopped, _workers("GenericJob", count, restartPolicy=_TWICE)) for count in (1, 2)),
+             Step(_stopped, _RESUME.edit), early={"job-worker-1": 1}, service=_PORTS),
+    _launched("MPIJob", "shrunk", 3, _LAUNCHER, *_scaled("MPIJob", 1), scheduler=_QUEUE),
+    _launched("ColossalAIJob", "resized", 2, _LAUNCHER, *_scaled("ColossalAIJob", 1, 3)),
     _launched("MPIJob", "debug", 2, _LAUNCHER, _DEBUG, _NO_DEBUG),
     _launched("MPIJob", "deleted", 2, {}, _DELETE, scheduler=_QUEUE),
     _launched("ColossalAIJob", "paused", 2, {}, _PAUSE),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bireme.apiserver.decoding import decode
+from bireme.apiserver.decoding import decode, decode_known
 from bireme.apiserver.kinds import CONFIG_MAP, CORE, EVENT, LEASE, NODE, POD, ROLE, SECRET, Kind
 from bireme.apiserver.objects import MalformedError
 
@@ -132,3 +132,24 @@ def test_the_given_object_stays_as_it_was() -> None:
     assert given == {
         "spec": {"containers": [{"name": "c", "image": "", "resources": {"limits": {"cpu": "0.5"}}}]}
     }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"extra": 1},
+        {"extra": None},
+        {"metadata": {"extra": 1}},
+        {"spec": {"containers": [{"name": "c", "extra": {}}]}},
+        {"spec": {"nodeSelector": {"any": "thing"}, "volumes": [{"name": "v", "emptyDir": {"extra": 1}}]}},
+    ],
+    ids=["at the top", "null", "in metadata", "in a list", "deep"],
+)
+def test_what_a_kind_does_not_know_is_noticed_and_dropped(body: Object) -> None:
+    assert decode_known(POD, body) is None
+    assert "extra" not in str(decode(POD, body))
+
+
+def test_keys_of_maps_are_never_unknown() -> None:
+    body = {"metadata": {"labels": {"extra": "1"}}, "spec": {"nodeSelector": {"extra": "1"}}}
+    assert decode_known(POD, body) == decode(POD, body)

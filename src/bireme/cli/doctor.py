@@ -1,0 +1,79 @@
+"""`bireme doctor`: check an installation on a cluster, and say what to fix."""
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from bireme.cli.failures import Failure, say
+
+if TYPE_CHECKING:
+    from bireme.installation.checkup import Finding
+
+PROBLEMS = 1
+UNREACHABLE = 3
+_MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
+
+
+@click.command()
+@click.option(
+    "-n", "--namespace", default="bireme-system", show_default=True, help="Where Bireme is installed."
+)
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, ~/.kube/config.")
+@click.option("--context", help="A context of the kubeconfig.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(namespace: str, kubeconfig: str | None, context: str | None, output: str) -> None:
+    """Check an installation on a cluster, and say what to fix.
+
+    Looks at CRDs, the controller's pods and lease, its permissions, webhooks and their certificates, other
+    operators, queues and the network. Changes nothing.
+
+    Exit status: 0 all is well, or there are warnings alone; 1 something is broken; 3 the cluster can't be
+    reached.
+    """
+    findings = _findings(namespace, kubeconfig, context)
+    if output == "json":
+        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        _show(findings)
+    if any(finding.severity == "error" for finding in findings):
+        raise SystemExit(PROBLEMS)
+
+
+def _findings(namespace: str, kubeconfig: str | None, context: str | None) -> "list[Finding]":
+    import asyncio
+
+    from bireme.installation.checkup import Facts, examine
+    from bireme.kube.client import Client
+    from bireme.kube.config import load_config
+    from bireme.kube.errors import KubeError
+    from bireme.kube.transport import HttpTransport
+    from bireme.run.checkup import Examiner
+
+    async def look() -> Facts:
+        config = load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
+        say(f"on {config.server} ({config.source}), namespace {namespace}")
+        transport = HttpTransport(config)
+        try:
+            return await Examiner(Client(transport, field_manager="bireme-cli"), namespace).look()
+        finally:
+            await transport.close()
+
+    try:
+        return examine(asyncio.run(look()))
+    except KubeError as error:
+        hint = error.hint or "`kubectl cluster-info` must work first; see --kubeconfig and --context"
+        raise Failure(str(error), hint, UNREACHABLE) from error
+
+
+def _show(findings: "list[Finding]") -> None:
+    for finding in findings:
+        word, colour = _MARKS[finding.severity]
+        head = click.style(f"{word}:", fg=colour, bold=finding.severity != "ok")
+        click.echo(f"{head} {finding.message}")
+        if finding.fix:
+            click.echo(f"{click.style('hint:', fg='cyan', bold=True)} {finding.fix}\n")
+    errors = sum(finding.severity == "error" for finding in findings)
+    warnings = sum(finding.severity == "warning" for finding in findings)
+    say(f"{errors} error{'s' if errors != 1 else ''}, {warnings} warning{'s' if warnings != 1 else ''}")

@@ -1,0 +1,81 @@
+"""Explanations of the scheduler in words."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bireme.scheduling.reasons import (
+    AddMembers,
+    AddNodes,
+    AskLess,
+    AwaitEnd,
+    CreateGroup,
+    CreateQueue,
+    Explanation,
+    OpenQueue,
+    Permit,
+    RaiseQuota,
+    Remedy,
+    Repair,
+)
+from bireme.scheduling.requests import write_amounts
+
+_NAMED = 8
+
+
+def tell(explanation: Explanation) -> list[str]:
+    """The reason's word, then all that is known, one fact a line."""
+    lines = [explanation.reason.value, f"  {explanation.message}"]
+    lines.append(f"  position {explanation.position} in queue {explanation.queue}")
+    if explanation.earliest_start is not None:
+        lines.append(f"  starts by {explanation.earliest_start:%Y-%m-%dT%H:%M:%SZ}")
+    if explanation.holders:
+        lines.append("  held by:")
+        lines += [f"    {name}: {_amounts(held)}" for name, held in explanation.holders]
+    if explanation.remedies:
+        lines.append("  what would help:")
+        lines += [f"    {remedy_text(each)}" for each in explanation.remedies]
+    return lines
+
+
+def remedy_text(remedy: Remedy) -> str:
+    """What somebody can do, in one sentence."""
+    return _TEXTS[type(remedy)](remedy)
+
+
+def _ask_less(remedy: AskLess) -> str:
+    asked = f"ask for at most {_amounts(remedy.most)} per pod" if remedy.most else "name another profile"
+    return f"{asked}, or let the shape profile {remedy.profile} allow more"
+
+
+def _add_members(remedy: AddMembers) -> str:
+    roles = sorted(remedy.roles.items())
+    parts = [f"{count} of role {role}" if role else str(count) for role, count in roles]
+    return f"create {' and '.join(parts)} more pods"
+
+
+def _add_nodes(remedy: AddNodes) -> str:
+    each = _amounts(remedy.allocatable)
+    return f"add {remedy.count} nodes with at least {each} each, which its rules let in"
+
+
+def _await_end(remedy: AwaitEnd) -> str:
+    named, more = remedy.pods[:_NAMED], len(remedy.pods) - _NAMED
+    return f"wait for the end of {', '.join(named)}" + (f" and {more} more" if more > 0 else "")
+
+
+_TEXTS: Final[dict[type[Remedy], Callable[[Any], str]]] = {
+    CreateQueue: lambda it: f"create queue {it.queue}, or name another one",
+    CreateGroup: lambda it: f"create PodGroup {it.namespace}/{it.name}",
+    OpenQueue: lambda it: f"open queue {it.queue} (spec.closed: false)",
+    Permit: lambda it: f"let queue {it.queue} select namespace {it.namespace} (spec.namespaceSelector)",
+    RaiseQuota: lambda it: f"raise the quota of queue {it.queue} to {_amounts(it.requests)}",
+    AskLess: _ask_less,
+    Repair: lambda it: f"change pod {it.pod}: {it.problem}",
+    AddMembers: _add_members,
+    AddNodes: _add_nodes,
+    AwaitEnd: _await_end,
+}
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in write_amounts(amounts).items())

@@ -1,0 +1,80 @@
+"""`bireme simulate`: would a job start now, where, and at whose expense."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from bireme.cli.failures import Failure
+from bireme.cli.places import Asked, target_options
+from bireme.cli.targets import Connection, choose, connected, run
+
+
+@click.command()
+@click.option("-f", "--filename", "file", metavar="FILE|-", required=True, help="A queued job.")
+@click.option("--home", default="default", show_default=True, help="Namespace of the scheduler.")
+@target_options
+def command(file: str, home: str, asked: Asked) -> None:
+    """Say whether a queued job would start now, on which nodes, and what would have to make way.
+
+    Nothing is created. Exit status: 0 if it would start now or after an eviction, 1 if it would wait.
+    """
+    starts, lines = run(_simulate(asked, file, home))
+    for line in lines:
+        click.echo(line)
+    raise SystemExit(0 if starts else 1)
+
+
+async def _simulate(asked: Asked, file: str, home: str) -> tuple[bool, list[str]]:
+    async with connected(choose(asked), asked.namespace) as connection:
+        now = datetime.now(UTC)  # noqa: TID251 - a command asks the clock
+        made = _objects(file, connection.namespace, now)
+        return await _decide(connection, made, home, now)
+
+
+def _objects(file: str, namespace: str, now: datetime) -> list[dict[str, Any]]:
+    """What the controller would create for the one job of the file."""
+    from bireme.cli.render import render_file
+
+    objects = render_file(file, namespace)
+    groups = [each for each in objects if each["kind"] == "PodGroup"]
+    if len(groups) != 1:
+        hint = "set spec.scheduler.t9kScheduler.queue"
+        raise Failure(f"{file}: {len(groups) or 'no'} queued jobs, where there must be one", hint)
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for number, each in enumerate(objects):
+        each["metadata"] |= {"uid": f"simulated-{number}", "creationTimestamp": stamp, "namespace": namespace}
+    return objects
+
+
+async def _decide(
+    connection: Connection, objects: list[dict[str, Any]], home: str, now: datetime
+) -> tuple[bool, list[str]]:
+    from bireme.cli.explanations import tell
+    from bireme.run.queues import decode_group, decode_pod, load_state
+    from bireme.scheduling import Policy, schedule
+    from bireme.scheduling.explain import explain
+    from bireme.scheduling.units import Key
+
+    state = await load_state(connection.client, home)
+    group = next(each for each in objects if each["kind"] == "PodGroup")
+    key = Key(group["metadata"]["namespace"], group["metadata"]["name"])
+    if key in state.units:
+        raise Failure(f"{key.short} is there already", "`bireme why` says what it waits for")
+    state.put_group(decode_group(group))
+    for each in objects:
+        if each["kind"] == "Pod":
+            state.put_pod(decode_pod(each))
+    policy = Policy(permissions=connection.target.daemon is None)
+    decisions = schedule(state, policy, now)
+    names = {uid: tracked.pod.metadata.name for uid, tracked in state.pods.items()}
+    for start in decisions.starts:
+        if start.unit == key:
+            lines = [f"  {names[uid]}: {node}" for uid, node in start.nodes.items()]
+            return True, ["starts now", *lines]
+    for evict in decisions.evictions:
+        if evict.unit == key:
+            return True, ["starts after evicting", *(f"  {names[uid]}" for uid in evict.pods)]
+    explanation = explain(state, policy, now, decisions, key)
+    assert explanation is not None
+    return False, tell(explanation)

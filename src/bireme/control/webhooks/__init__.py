@@ -1,0 +1,1 @@
+"""Admission webhooks: what the API server asks before it takes an object."""

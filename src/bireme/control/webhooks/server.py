@@ -1,0 +1,87 @@
+"""Serves reviews over HTTPS."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from bireme.control.metrics import Metrics
+from bireme.control.webhooks.queues import QueueAccess
+from bireme.control.webhooks.reviews import (
+    MalformedReviewError,
+    Object,
+    Request,
+    answer_default,
+    answer_validate,
+    read_review,
+)
+from bireme.installation.webhooks import DEFAULT_PATH, QUEUE_PATH, VALIDATE_PATH
+from bireme.kube.errors import KubeError
+
+log = logging.getLogger("bireme.webhooks")
+
+LARGEST_REVIEW: Final = 16 * 1024 * 1024
+"""An object, and what it was before, each as large as an API server takes them."""
+Answer = Callable[[Request], Awaitable[Object]]
+
+
+def build_app(access: QueueAccess, metrics: Metrics) -> web.Application:
+    """One path for each question."""
+
+    async def default(request: Request) -> Object:
+        return answer_default(request)
+
+    async def validate(request: Request) -> Object:
+        return answer_validate(request)
+
+    app = web.Application(client_max_size=LARGEST_REVIEW)
+    answers: dict[str, Answer] = {
+        DEFAULT_PATH: default,
+        VALIDATE_PATH: validate,
+        QUEUE_PATH: access.answer,
+    }
+    app.add_routes([web.post(path, _handler(path, answer, metrics)) for path, answer in answers.items()])
+    return app
+
+
+def _handler(path: str, answer: Answer, metrics: Metrics) -> Callable[[web.Request], Awaitable[web.Response]]:
+    name = path.strip("/")
+
+    async def handle(http: web.Request) -> web.Response:
+        try:
+            review = await answer(read_review(await http.read()))
+        except MalformedReviewError as error:
+            metrics.reviews.labels(name, "malformed").inc()
+            return web.Response(status=400, text=f"{error}\n")
+        except (KubeError, TimeoutError) as error:
+            # No answer is an answer: whether the object gets in is then for the failure policy to say.
+            log.warning("no answer to a review: %s", error, extra={"webhook": name})
+            metrics.reviews.labels(name, "error").inc()
+            return web.Response(status=503, text=f"{error}\n")
+        result = "allowed" if review["response"]["allowed"] else "refused"
+        metrics.reviews.labels(name, result).inc()
+        return web.Response(body=msgspec.json.encode(review), content_type="application/json")
+
+    return handle
+
+
+async def serve(app: web.Application, context: ssl.SSLContext, host: str, port: int) -> web.AppRunner:
+    """Serve until `stop`; the host `*` stands for all addresses."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, None if host == "*" else host, port, ssl_context=context).start()
+    return runner
+
+
+async def stop(runner: web.AppRunner) -> None:
+    """Answer what was asked, then hang up: TLS would have us wait for the other side's goodbye."""
+    connected = runner.server.connections if runner.server is not None else []
+    transports = [each.transport for each in connected if each.transport is not None]
+    await runner.cleanup()
+    for transport in transports:
+        transport.abort()
+    await asyncio.sleep(0)

@@ -1,0 +1,93 @@
+"""What a checkup looks at, and what it says."""
+
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+Object = dict[str, Any]
+Severity = Literal["ok", "warning", "error"]
+
+
+class Finding(NamedTuple):
+    """What one check has found. `check` is a stable word for programs; an `ok` has nothing to fix."""
+
+    check: str
+    severity: Severity
+    message: str
+    fix: str = ""
+
+
+class Layout(NamedTuple):
+    """How the controller runs, by the arguments of its Deployment."""
+
+    watched: str = ""
+    kubeflow: bool = False
+    webhooks: bool = True
+    own_certificates: bool = True
+
+
+class Permission(NamedTuple):
+    """Something that the controller must be allowed to do; in all namespaces where none is named."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        kind = f"{self.resource}.{self.group}" if self.group else self.resource
+        named = f" {self.name}" if self.name else ""
+        return f"{self.verb} {kind}{named}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+class Certificate(NamedTuple):
+    """What is known of the webhooks' certificate."""
+
+    until: datetime
+    hosts: tuple[str, ...]
+    trusted_by: tuple[bool, ...]
+    """Of each webhook: whether the API server trusts the certificate there."""
+
+
+class Facts(NamedTuple):
+    """A cluster, as far as it could be seen. `unseen` says what could not, and why."""
+
+    namespace: str
+    version: str
+    now: datetime
+    crds: dict[str, Object | None]
+    """Ours by name; those that are not asked for may be missing."""
+    deployment: Object | None = None
+    pods: tuple[Object, ...] = ()
+    lease: Object | None = None
+    lease_moves: bool = False
+    """Whether the lease was renewed while we looked: clocks may differ, but this is seen."""
+    denied: tuple[Permission, ...] = ()
+    configurations: tuple[Object | None, ...] = ()
+    certificate: Certificate | None = None
+    webhook_answer: str = ""
+    """What became of an object that our webhook must refuse: `refused`, `accepted`, or an error."""
+    operators: tuple[str, ...] = ()
+    """Other operators for MPIJobs, as namespace/name."""
+    queues: frozenset[str] = frozenset()
+    used_queues: frozenset[str] = frozenset()
+    has_scheduler: bool = False
+    has_dns: bool = True
+    closed_namespaces: tuple[str, ...] = ()
+    """With a NetworkPolicy that lets nothing in."""
+    unseen: tuple[str, ...] = ()
+
+
+def layout_of(deployment: Object | None) -> Layout:
+    """By the arguments of the controller."""
+    if deployment is None:
+        return Layout()
+    (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
+    arguments: list[str] = container.get("args") or []
+    watched = next((a.partition("=")[2] for a in arguments if a.startswith("--namespace=")), "")
+    return Layout(
+        watched,
+        "--kubeflow" in arguments,
+        "--webhooks" in arguments,
+        "--webhook-certificates=external" not in arguments,
+    )

@@ -1,0 +1,158 @@
+"""Values that are not known yet: in a manifest they are looked up, in a chart Helm does that.
+
+Builders put expressions where an installation may differ. `resolve` makes plain data of them, `as_helm` an
+expression of Helm's template language; both say the same, which a test holds.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class World(NamedTuple):
+    """What expressions are looked up in."""
+
+    values: Mapping[str, Any]
+    namespace: str
+    version: str
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """Base of all; two expressions that are written alike are equal."""
+
+
+class Value(Expression, frozen=True):
+    """A value that the user may set: `image.tag`."""
+
+    path: str
+
+
+class Namespace(Expression, frozen=True):
+    """Where Bireme is installed."""
+
+
+class Version(Expression, frozen=True):
+    """Of Bireme, as of the chart's application."""
+
+
+class Text(Expression, frozen=True):
+    """Parts joined together; `%s` stands for the next of them."""
+
+    format: str
+    parts: tuple[Any, ...]
+
+
+class FirstSet(Expression, frozen=True):
+    """The first that is not empty, else the second."""
+
+    first: Any
+    second: Any
+
+
+class Choice(Expression, frozen=True):
+    """One or the other, by whether the condition holds: a condition that is empty or false does not."""
+
+    condition: Any
+    yes: Any
+    no: Any
+
+
+class Not(Expression, frozen=True):
+    """Whether a condition does not hold."""
+
+    condition: Any
+
+
+class Merged(Expression, frozen=True):
+    """One map with another's entries beside its own; its own win."""
+
+    own: Any
+    more: Any
+
+
+def text(format: str, *parts: Any) -> Text:  # noqa: A002 - what it is called elsewhere
+    return Text(format, parts)
+
+
+def resolve(tree: Any, world: World) -> Any:
+    """The tree as plain data."""
+    match tree:
+        case Expression():
+            return _resolve(tree, world)
+        case dict():
+            return {key: resolve(child, world) for key, child in tree.items()}
+        case list() | tuple():
+            return [resolve(child, world) for child in tree]
+        case _:
+            return tree
+
+
+def _resolve(expression: Expression, world: World) -> Any:
+    match expression:
+        case Value(path):
+            return _value_at(world.values, path)
+        case Namespace():
+            return world.namespace
+        case Version():
+            return world.version
+        case Text(template, parts):
+            return template % tuple(str(resolve(part, world)) for part in parts)
+        case FirstSet(first, second):
+            return resolve(first, world) or resolve(second, world)
+        case Choice(condition, yes, no):
+            return resolve(yes if resolve(condition, world) else no, world)
+        case Not(condition):
+            return not resolve(condition, world)
+        case Merged(own, more):
+            return {**resolve(more, world), **resolve(own, world)}
+    raise TypeError(expression)
+
+
+def _value_at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for name in path.split("."):
+        found = found[name]
+    return found
+
+
+def as_helm(tree: Any) -> str:
+    """The tree as an expression of Helm's template language, in brackets where it takes arguments."""
+    match tree:
+        case Expression():
+            return _as_helm(tree)
+        case dict():
+            pairs = (f"{json.dumps(key)} {as_helm(child)}" for key, child in tree.items())
+            return f"({' '.join(('dict', *pairs))})"
+        case list() | tuple():
+            return f"({' '.join(('list', *map(as_helm, tree)))})"
+        case _:
+            return json.dumps(tree)
+
+
+def _as_helm(expression: Expression) -> str:
+    match expression:
+        case Value(path):
+            return f".Values.{path}"
+        case Namespace():
+            return ".Release.Namespace"
+        case Version():
+            return ".Chart.AppVersion"
+        case Text(template, parts):
+            # %v: numbers of values.yaml are floats to Helm.
+            words = (json.dumps(template.replace("%s", "%v")), *map(as_helm, parts))
+            return f"(printf {' '.join(words)})"
+        case FirstSet(first, second):
+            return f"({as_helm(first)} | default {as_helm(second)})"
+        case Choice(condition, yes, no):
+            return f"(ternary {as_helm(yes)} {as_helm(no)} {_holds(condition)})"
+        case Not(condition):
+            return f"(empty {as_helm(condition)})"
+        case Merged(own, more):
+            return f"(merge {as_helm(own)} {as_helm(more)})"
+    raise TypeError(expression)
+
+
+def _holds(condition: Any) -> str:
+    return f"(not (empty {as_helm(condition)}))"

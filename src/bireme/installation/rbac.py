@@ -1,0 +1,196 @@
+"""Who may do what: the least that the controller needs, and what users get.
+
+No wildcards; no escalate, bind or impersonate; Secrets are neither listed nor watched. The rules are data:
+`bireme doctor` asks the API server about each of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from bireme.api.kinds import COLOSSALAI_JOB, GENERIC_JOB, KUBEFLOW_MPI_JOB, MPI_JOB, POD_GROUP, QUEUE
+from bireme.installation.expressions import Namespace, Not, Value
+from bireme.installation.names import (
+    CONTROLLER,
+    KUBEFLOW,
+    LAUNCHER,
+    WATCHED,
+    WEBHOOKS,
+    cluster_name,
+)
+from bireme.installation.parts import Part, Tree, metadata
+
+RBAC: Final = "rbac.authorization.k8s.io"
+READ: Final = ("get", "list", "watch")
+FOLLOW: Final = ("list", "watch")
+KUBEFLOW_ON: Final = Value("kubeflow.enabled")
+WEBHOOKS_ON: Final = Value("webhooks.enabled")
+OWN_CERTIFICATES: Final = Not(Value("webhooks.certManager.enabled"))
+
+
+class Rule(NamedTuple):
+    """Verbs on resources of one group; of these names only, where some are given."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[Any, ...] = ()
+
+    def tree(self) -> Tree:
+        rule: Tree = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        return {**rule, "resourceNames": list(self.names)} if self.names else rule
+
+
+_BATCH: Final = tuple(kind.plural for kind in (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB))
+
+
+def _below(resources: Iterable[str], subresource: str) -> tuple[str, ...]:
+    return tuple(f"{resource}/{subresource}" for resource in resources)
+
+
+CONTROLLER_RULES: Final = (
+    Rule(GENERIC_JOB.group, _BATCH, FOLLOW),
+    Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("update",)),
+    # Where OwnerReferencesPermissionEnforcement is on, whoever sets blockOwnerDeletion must hold these.
+    Rule(GENERIC_JOB.group, _below(_BATCH, "finalizers"), ("update",)),
+    Rule(POD_GROUP.group, (POD_GROUP.plural,), (*READ, "create", "delete")),
+    Rule("", ("pods",), (*READ, "create", "patch", "delete")),
+    Rule("", ("services",), (*READ, "create", "delete")),
+    Rule("", ("configmaps",), (*READ, "create", "patch")),
+    # get: whether a Secret of that name is the job's own, when it is there already.
+    Rule("", ("secrets",), ("get", "create")),
+    Rule("", ("events",), ("create", "patch")),
+)
+"""In every namespace whose jobs are run."""
+
+_KUBEFLOW_JOBS: Final = (KUBEFLOW_MPI_JOB.plural,)
+KUBEFLOW_RULES: Final = (
+    Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, (*FOLLOW, "delete")),
+    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "status"), ("update",)),
+    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "finalizers"), ("update",)),
+    Rule("", ("serviceaccounts",), ("get", "create")),
+    Rule(RBAC, ("roles", "rolebindings"), ("get", "create")),
+)
+"""There too, for MPIJobs of Kubeflow."""
+
+LAUNCHER_RULES: Final = (
+    Rule("", ("pods",), ("get",)),
+    Rule("", ("pods/exec",), ("get", "create")),
+)
+"""What a launcher gets, each on its own workers alone. To grant it, the controller must hold it."""
+
+LEASE_RULES: Final = (
+    # A name can't bind creation, as the API server does not know it yet.
+    Rule("coordination.k8s.io", ("leases",), ("create",)),
+    Rule("coordination.k8s.io", ("leases",), ("get", "update"), (CONTROLLER,)),
+)
+"""In the namespace of the installation."""
+
+CERTIFICATE_READ_RULES: Final = (Rule("", ("secrets",), ("get",), (WEBHOOKS,)),)
+CERTIFICATE_WRITE_RULES: Final = (Rule("", ("secrets",), ("update",), (WEBHOOKS,)),)
+"""There too: the certificates of the webhooks, in a Secret that the installation brings, empty."""
+
+_CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+WEBHOOK_RULES: Final = (
+    Rule(QUEUE.group, (QUEUE.plural,), ("get",)),
+    Rule("", ("namespaces",), ("get",)),
+    Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+)
+"""In the cluster: who may use a queue."""
+TRUST_RULES: Final = (
+    Rule("admissionregistration.k8s.io", _CONFIGURATIONS, ("get", "patch"), (cluster_name(WEBHOOKS),)),
+)
+"""In the cluster: to tell the API server which authority to trust."""
+
+_ALL_VERBS: Final = (*READ, "create", "update", "patch", "delete", "deletecollection")
+EDIT_RULES: Final = (
+    Rule(GENERIC_JOB.group, _BATCH, _ALL_VERBS),
+    Rule(POD_GROUP.group, (POD_GROUP.plural,), _ALL_VERBS),
+)
+KUBEFLOW_EDIT_RULES: Final = (Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, _ALL_VERBS),)
+_QUEUEING: Final = (POD_GROUP.plural, QUEUE.plural)
+VIEW_RULES: Final = (
+    Rule(GENERIC_JOB.group, _BATCH, READ),
+    Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("get",)),
+    Rule(QUEUE.group, _QUEUEING, READ),
+    Rule(QUEUE.group, _below(_QUEUEING, "status"), ("get",)),
+)
+KUBEFLOW_VIEW_RULES: Final = (
+    Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, READ),
+    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "status"), ("get",)),
+)
+
+
+def build_rbac() -> list[Part]:
+    """The controller's account, roles and bindings, and what users get."""
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(CONTROLLER, "controller", Namespace()),
+    }
+    everywhere = Not(WATCHED)
+    return [
+        Part(account),
+        *_cluster_grant(CONTROLLER, CONTROLLER_RULES, everywhere),
+        *_grant(CONTROLLER, CONTROLLER_RULES, WATCHED, WATCHED),
+        *_cluster_grant(KUBEFLOW, KUBEFLOW_RULES, everywhere, KUBEFLOW_ON),
+        *_grant(KUBEFLOW, KUBEFLOW_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
+        *_cluster_grant(LAUNCHER, LAUNCHER_RULES, everywhere, KUBEFLOW_ON),
+        *_grant(LAUNCHER, LAUNCHER_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
+        *_grant(f"{CONTROLLER}-lease", LEASE_RULES, Namespace()),
+        *_grant(f"{WEBHOOKS}-certificates", CERTIFICATE_READ_RULES, Namespace(), WEBHOOKS_ON),
+        *_grant(f"{WEBHOOKS}-rotation", CERTIFICATE_WRITE_RULES, Namespace(), WEBHOOKS_ON, OWN_CERTIFICATES),
+        *_cluster_grant(WEBHOOKS, WEBHOOK_RULES, WEBHOOKS_ON),
+        *_cluster_grant(f"{WEBHOOKS}-trust", TRUST_RULES, WEBHOOKS_ON, OWN_CERTIFICATES),
+        _user_role("edit", EDIT_RULES, ("edit", "admin")),
+        _user_role("view", VIEW_RULES, ("view", "edit", "admin")),
+        _user_role("kubeflow-edit", KUBEFLOW_EDIT_RULES, ("edit", "admin"), KUBEFLOW_ON),
+        _user_role("kubeflow-view", KUBEFLOW_VIEW_RULES, ("view", "edit", "admin"), KUBEFLOW_ON),
+    ]
+
+
+def _cluster_grant(name: str, rules: Sequence[Rule], *when: Any) -> list[Part]:
+    """A role of the whole cluster, and that the controller has it."""
+    named = cluster_name(name)
+    return [
+        Part(_role("ClusterRole", named, None, rules), when),
+        Part(_binding("ClusterRole", named, None), when),
+    ]
+
+
+def _grant(name: str, rules: Sequence[Rule], namespace: Any, *when: Any) -> list[Part]:
+    """A role in one namespace, and that the controller has it."""
+    return [
+        Part(_role("Role", name, namespace, rules), when),
+        Part(_binding("Role", name, namespace), when),
+    ]
+
+
+def _role(kind: str, name: Any, namespace: Any, rules: Sequence[Rule]) -> Tree:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata(name, "controller", namespace),
+        "rules": [rule.tree() for rule in rules],
+    }
+
+
+def _binding(kind: str, name: Any, namespace: Any) -> Tree:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata(name, "controller", namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": Namespace()}],
+    }
+
+
+def _user_role(name: str, rules: Sequence[Rule], roles: Sequence[str], *when: Any) -> Part:
+    """What users of the cluster's own roles get; nobody but the controller writes a status."""
+    role = _role("ClusterRole", cluster_name(f"bireme-{name}"), None, rules)
+    aggregated = {f"{RBAC}/aggregate-to-{each}": "true" for each in roles}
+    role["metadata"]["labels"] = {**role["metadata"]["labels"], **aggregated}
+    return Part(role, (Value("rbac.aggregate"), *when))

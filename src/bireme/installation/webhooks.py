@@ -1,0 +1,161 @@
+"""What the API server asks our webhooks about, and the certificates it trusts them by."""
+
+from typing import Any, Final
+
+from bireme.api.kinds import (
+    COLOSSALAI_JOB,
+    GENERIC_JOB,
+    KUBEFLOW_MPI_JOB,
+    MPI_JOB,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
+from bireme.api.scheduler import SCHEDULER_NAME
+from bireme.installation.expressions import Choice, Namespace, Value, text
+from bireme.installation.names import WATCHED, WEBHOOKS, account_user, cluster_name
+from bireme.installation.parts import Part, Tree, here, metadata
+from bireme.installation.rbac import KUBEFLOW_ON, OWN_CERTIFICATES, WEBHOOKS_ON
+
+DEFAULT_PATH: Final = "/default"
+VALIDATE_PATH: Final = "/validate"
+QUEUE_PATH: Final = "/queue"
+DEFAULTING: Final = "default.bireme.dev"
+VALIDATION: Final = "validate.bireme.dev"
+JOB_QUEUES: Final = "jobs.queues.bireme.dev"
+GROUP_QUEUES: Final = "podgroups.queues.bireme.dev"
+POD_QUEUES: Final = "pods.queues.bireme.dev"
+TIMEOUT_SECONDS: Final = 5
+CERT_MANAGER: Final = Value("webhooks.certManager.enabled")
+
+_OURS: Final = (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB, QUEUE, POD_GROUP)
+_QUEUED_JOB: Final = "has(object.spec.scheduler) && has(object.spec.scheduler.t9kScheduler)"
+_QUEUED_POD: Final = f"has(object.spec.schedulerName) && object.spec.schedulerName == '{SCHEDULER_NAME}'"
+# Children of a job whose own queue was asked about; thousands of pods need not ask one by one.
+_NOT_A_CHILD: Final = (
+    "!(request.userInfo.username == '%s' && has(object.metadata.ownerReferences)"
+    " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
+    f" && o.apiVersion in ['{GENERIC_JOB.api_version}', '{KUBEFLOW_MPI_JOB.api_version}']))"
+)
+
+
+def build_webhooks() -> list[Part]:
+    """Both configurations, and where their certificates are."""
+    return [
+        Part(_configuration("MutatingWebhookConfiguration", [_defaulting()]), (WEBHOOKS_ON,)),
+        Part(
+            _configuration(
+                "ValidatingWebhookConfiguration",
+                [_validation(), _queued_jobs(), _queued_groups(), _queued_pods()],
+            ),
+            (WEBHOOKS_ON,),
+        ),
+        Part(_secret(), (WEBHOOKS_ON, OWN_CERTIFICATES)),
+        Part(_certificate(), (WEBHOOKS_ON, CERT_MANAGER)),
+    ]
+
+
+def _configuration(kind: str, webhooks: list[Tree]) -> Tree:
+    injected = {"cert-manager.io/inject-ca-from": text(f"%s/{WEBHOOKS}", Namespace())}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": metadata(
+            cluster_name(WEBHOOKS), "webhooks", annotations=Choice(CERT_MANAGER, injected, {})
+        ),
+        "webhooks": webhooks,
+    }
+
+
+def _defaulting() -> Tree:
+    return {**_webhook(DEFAULTING, DEFAULT_PATH, _all_kinds()), "reinvocationPolicy": "IfNeeded"}
+
+
+def _validation() -> Tree:
+    return _webhook(VALIDATION, VALIDATE_PATH, _all_kinds())
+
+
+def _queued_jobs() -> Tree:
+    """Kubeflow's MPIJobs are not asked about: they name no queue, their pods may."""
+    rules = [_rule(GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB)]
+    return _queue_webhook(JOB_QUEUES, rules, [{"name": "queued", "expression": _QUEUED_JOB}])
+
+
+def _queued_groups() -> Tree:
+    return _queue_webhook(GROUP_QUEUES, [_rule(POD_GROUP)], [_not_a_child()])
+
+
+def _queued_pods() -> Tree:
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+        "operations": ["CREATE", "UPDATE"],
+        "scope": "Namespaced",
+    }
+    return _queue_webhook(POD_QUEUES, [rule], [{"name": "queued", "expression": _QUEUED_POD}, _not_a_child()])
+
+
+def _not_a_child() -> Tree:
+    return {"name": "not-a-child", "expression": text(_NOT_A_CHILD, account_user(Namespace()))}
+
+
+def _all_kinds() -> Choice:
+    rules = [_rule(*_OURS[:3]), _rule(*_OURS[3:])]
+    return Choice(KUBEFLOW_ON, [*rules, _rule(KUBEFLOW_MPI_JOB)], rules)
+
+
+def _rule(*kinds: Kind) -> Tree:
+    """Kinds of one group and version. Statuses are not listed: only the controller writes them."""
+    return {
+        "apiGroups": [kinds[0].group],
+        "apiVersions": [kinds[0].version],
+        "resources": [kind.plural for kind in kinds],
+        "operations": ["CREATE", "UPDATE"],
+        "scope": "*",
+    }
+
+
+def _queue_webhook(name: str, rules: Any, conditions: list[Tree]) -> Tree:
+    return {
+        **_webhook(name, QUEUE_PATH, rules),
+        "failurePolicy": Value("webhooks.queueFailurePolicy"),
+        "matchConditions": conditions,
+    }
+
+
+def _webhook(name: str, path: str, rules: Any) -> Tree:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": WATCHED}}
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        "failurePolicy": Value("webhooks.failurePolicy"),
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": Choice(WATCHED, selector, {}),
+        "rules": rules,
+        # The authority is put in by the controller, or by cert-manager.
+        "clientConfig": {"service": {"name": WEBHOOKS, "namespace": Namespace(), "path": path, "port": 443}},
+    }
+
+
+def _secret() -> Tree:
+    """Empty: the controller fills it in, and so needs no permission to create one."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": here(WEBHOOKS, "webhooks"), "type": "Opaque"}
+
+
+def _certificate() -> Tree:
+    return {
+        "apiVersion": "cert-manager.io/v1",
+        "kind": "Certificate",
+        "metadata": here(WEBHOOKS, "webhooks"),
+        "spec": {
+            "secretName": WEBHOOKS,
+            "dnsNames": [text(f"{WEBHOOKS}.%s.svc", Namespace())],
+            "issuerRef": {
+                "kind": Value("webhooks.certManager.issuerKind"),
+                "name": Value("webhooks.certManager.issuerName"),
+            },
+        },
+    }

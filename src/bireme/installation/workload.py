@@ -1,0 +1,179 @@
+"""The controller's Deployment and what stands around it: Services, disruption budget, network policy."""
+
+from typing import Any, Final
+
+from bireme.installation.expressions import Choice, FirstSet, Namespace, Value, Version, text
+from bireme.installation.names import CONTROLLER, METRICS, WATCHED, WEBHOOKS, cluster_name, labels, selector
+from bireme.installation.parts import Part, Tree, here
+from bireme.installation.rbac import WEBHOOKS_ON
+
+HEALTH_PORT: Final = 8081
+NOBODY: Final = 65532
+"""The user of our image."""
+IMAGE: Final = text("%s:%s", Value("image.repository"), FirstSet(Value("image.tag"), Version()))
+
+
+def build_workload() -> list[Part]:
+    """Two or more replicas that take turns, and how they are reached."""
+    return [
+        Part(build_deployment("controller", CONTROLLER, _arguments(), _ports())),
+        Part(_metrics_service()),
+        Part(_webhook_service(), (WEBHOOKS_ON,)),
+        Part(_disruption_budget(), (Value("podDisruptionBudget.enabled"),)),
+        Part(_network_policy(), (Value("networkPolicy.enabled"),)),
+    ]
+
+
+def build_deployment(component: str, name: str, arguments: list[Any], ports: list[Tree]) -> Tree:
+    """A component of ours, under the rules of Pod Security's restricted level.
+
+    Its settings are the values named like the component.
+    """
+
+    def setting(path: str) -> Value:
+        return Value(f"{component}.{path}")
+
+    container = {
+        "name": component,
+        "image": IMAGE,
+        "imagePullPolicy": Value("image.pullPolicy"),
+        "args": arguments,
+        "ports": ports,
+        "resources": setting("resources"),
+        "livenessProbe": _probe("/healthz", 20),
+        "readinessProbe": _probe("/readyz", 5),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - inside the container
+    }
+    pod = {
+        "serviceAccountName": name,
+        "imagePullSecrets": Value("image.pullSecrets"),
+        "priorityClassName": setting("priorityClassName"),
+        "nodeSelector": setting("nodeSelector"),
+        "tolerations": setting("tolerations"),
+        "affinity": setting("affinity"),
+        "topologySpreadConstraints": [_spread(component)],
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "fsGroup": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        # In memory, as keys pass through it.
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": here(name, component),
+        "spec": {
+            "replicas": setting("replicas"),
+            "selector": {"matchLabels": selector(component)},
+            "template": {
+                "metadata": {"labels": labels(component), "annotations": setting("podAnnotations")},
+                "spec": pod,
+            },
+        },
+    }
+
+
+def _arguments() -> list[Any]:
+    keep = Choice(Value("controller.keepMessages"), "--keep-messages", "--no-keep-messages")
+    certificates = Choice(Value("webhooks.certManager.enabled"), "external", "own")
+    return [
+        "controller",
+        text("--namespace=%s", WATCHED),
+        text("--lease-namespace=%s", Namespace()),
+        Choice(Value("kubeflow.enabled"), "--kubeflow", "--no-kubeflow"),
+        text("--controller-image=%s", IMAGE),
+        "--health-host=*",
+        f"--health-port={HEALTH_PORT}",
+        Choice(WEBHOOKS_ON, "--webhooks", "--no-webhooks"),
+        text("--webhook-port=%s", Value("webhooks.port")),
+        text("--webhook-certificates=%s", certificates),
+        text("--webhook-configuration=%s", cluster_name(WEBHOOKS)),
+        keep,
+        text("--log-format=%s", Value("controller.logFormat")),
+    ]
+
+
+def _ports() -> list[Tree]:
+    return [
+        {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
+        {"name": "webhooks", "containerPort": Value("webhooks.port"), "protocol": "TCP"},
+    ]
+
+
+def _probe(path: str, period_seconds: int) -> Tree:
+    return {
+        "httpGet": {"path": path, "port": "health"},
+        "periodSeconds": period_seconds,
+        "timeoutSeconds": 5,
+    }
+
+
+def _spread(component: str) -> Tree:
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": selector(component)},
+    }
+
+
+def _service(name: str, port: int, target: str) -> Tree:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": here(name, "controller"),
+        "spec": {
+            "selector": selector("controller"),
+            "ports": [{"name": target, "port": port, "targetPort": target, "protocol": "TCP"}],
+        },
+    }
+
+
+def _metrics_service() -> Tree:
+    return _service(METRICS, HEALTH_PORT, "health")
+
+
+def _webhook_service() -> Tree:
+    return _service(WEBHOOKS, 443, "webhooks")
+
+
+def _disruption_budget() -> Tree:
+    # Not minAvailable: with a single replica that would keep a node from ever being drained.
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": here(CONTROLLER, "controller"),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector("controller")}},
+    }
+
+
+def _network_policy() -> Tree:
+    # From anywhere: an API server has no label that a policy could name.
+    ingress = [{"ports": [{"port": name, "protocol": "TCP"} for name in ("health", "webhooks")]}]
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    restricted = Value("networkPolicy.restrictEgress")
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": here(CONTROLLER, "controller"),
+        "spec": {
+            "podSelector": {"matchLabels": selector("controller")},
+            "policyTypes": Choice(restricted, ["Ingress", "Egress"], ["Ingress"]),
+            "ingress": ingress,
+            "egress": Choice(restricted, [dns, {"ports": Value("networkPolicy.apiServerPorts")}], []),
+        },
+    }

@@ -1,0 +1,74 @@
+"""What a manifest of a cluster names and this machine lacks: what stands in for it, and how that is told."""
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from bireme.node.seen import Object
+
+WORK_FOLDER: Final = "BIREME_WORKDIR"
+"""The variable by which a launcher tells where torchrun starts."""
+_USUAL_SSHD: Final = "/usr/sbin/sshd"
+
+
+class Needs(NamedTuple):
+    """What a job expects in its image, beside what its containers say."""
+
+    mpi_home: str = ""
+    sshd: str = ""
+
+
+NOTHING: Final = Needs()
+
+
+def needs_of(job: Object | None) -> Needs:
+    """Those of any kind of job. The usual sshd is not worth a word: a job need not have named it."""
+    spec = (job or {}).get("spec") or {}
+    sshd = (spec.get("ssh") or {}).get("sshdPath") or ""
+    return Needs((spec.get("mpiHome") or "").rstrip("/"), "" if sshd == _USUAL_SSHD else sshd)
+
+
+class Substitutes:
+    """Finds out what of a container's wishes is here; `notices` grows with what is not."""
+
+    def __init__(self, mounted: Sequence[str]) -> None:
+        self._mounted = mounted
+        self.notices: list[str] = []
+
+    def directory(self, wanted: str, otherwise: str) -> str:
+        """Where a container starts."""
+        if not wanted or self._has_folder(wanted):
+            return wanted or otherwise
+        self.notices.append(f"workingDir {wanted} is not on this machine: {otherwise} is used")
+        return otherwise
+
+    def words(self, argv: list[str], needs: Needs) -> list[str]:
+        """A command, with the mpirun of PATH in the place of one that is not here."""
+        program = f"{needs.mpi_home}/bin/mpirun"
+        if not needs.mpi_home or program not in argv or self._has_program(program):
+            return argv
+        self.notices.append(f"mpiHome {needs.mpi_home} has no Open MPI on this machine: that of PATH is used")
+        return ["mpirun" if word == program else word for word in argv]
+
+    def variables(self, env: dict[str, str], otherwise: str) -> dict[str, str]:
+        """The environment; a launcher's word on where to start is dropped where there is no such place."""
+        wanted = env.get(WORK_FOLDER, "")
+        if not wanted or self.directory(wanted, otherwise) == wanted:
+            return env
+        return {name: value for name, value in env.items() if name != WORK_FOLDER}
+
+    def login(self, needs: Needs) -> None:
+        """Nothing is put in the place of an sshd: none is needed to reach a worker here."""
+        if needs.sshd and not self._has_program(needs.sshd):
+            self.notices.append(
+                f"sshdPath {needs.sshd} is not on this machine: workers are reached without ssh"
+            )
+
+    def _has_folder(self, path: str) -> bool:
+        return (os.path.isdir(path) and os.access(path, os.X_OK)) or self._is_mounted(path)  # noqa: PTH112
+
+    def _has_program(self, path: str) -> bool:
+        return os.access(path, os.X_OK) or self._is_mounted(path)
+
+    def _is_mounted(self, path: str) -> bool:
+        return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self._mounted)

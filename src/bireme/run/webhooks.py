@@ -1,0 +1,99 @@
+"""The webhooks of a cluster, put together."""
+
+import asyncio
+import logging
+from typing import Final, NamedTuple
+
+from bireme.control.metrics import Metrics
+from bireme.control.webhooks.keeper import CertificateKeeper
+from bireme.control.webhooks.queues import QueueAccess
+from bireme.control.webhooks.server import build_app, serve, stop
+from bireme.installation.names import WEBHOOKS
+from bireme.kube.client import Client
+from bireme.kube.errors import KubeError
+from bireme.kube.resources import Resource
+
+log = logging.getLogger("bireme.webhooks")
+
+_SELF: Final = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+RETRY_SECONDS: Final = 2.0
+
+
+class WebhookOptions(NamedTuple):
+    """What `bireme controller` was told of its webhooks."""
+
+    host: str = "*"
+    port: int = 9443
+    names: tuple[str, ...] = ()
+    own_certificates: bool = True
+    configuration: str = WEBHOOKS
+
+
+class Webhooks:
+    """Serves them as soon as there is a certificate; leader or not."""
+
+    def __init__(self, client: Client, namespace: str, options: WebhookOptions, metrics: Metrics) -> None:
+        self._client = client
+        self._options = options
+        self._metrics = metrics
+        self._is_serving = False
+        self._keeper = CertificateKeeper(
+            client,
+            namespace,
+            WEBHOOKS,
+            options.configuration,
+            options.names or service_names(namespace),
+            own=options.own_certificates,
+        )
+        metrics.watch_certificate(self._keeper.seconds_left)
+
+    def not_ready(self) -> list[str]:
+        """What is in the way of serving."""
+        if self._is_serving:
+            return []
+        return [f"webhooks: {self._keeper.last_error or 'no certificate yet'}"]
+
+    async def run(self) -> None:
+        """Keep certificates and serve until cancelled; raises OSError where the port can't be had."""
+        tasks = [asyncio.create_task(self._keeper.run()), asyncio.create_task(self._serve())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        user = await self._who_we_are()
+        await self._keeper.wait_ready()
+        app = build_app(QueueAccess(self._client, user), self._metrics)
+        runner = await serve(app, self._keeper.context, self._options.host, self._options.port)
+        self._is_serving = True
+        log.info("webhooks are served", extra={"port": self._options.port, "user": user})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._is_serving = False
+            await stop(runner)
+
+    async def _who_we_are(self) -> str:
+        """The user as whom the API server knows us: what that user makes for jobs is not asked about."""
+        body = {"apiVersion": _SELF.api_version, "kind": _SELF.kind}
+        while True:
+            try:
+                review = await self._client.create(_SELF, None, body)
+            except KubeError as error:
+                log.warning("can't find out who we are: %s", error)
+                await self._client.clock.sleep(RETRY_SECONDS)
+            else:
+                return str(review["status"]["userInfo"]["username"])
+
+
+def service_names(namespace: str) -> tuple[str, ...]:
+    """The names by which the API server reaches the Service."""
+    service = f"{WEBHOOKS}.{namespace}"
+    return f"{service}.svc", service, f"{service}.svc.cluster.local"

@@ -1,0 +1,387 @@
+"""Webhooks as a real API server calls them: refusals, warnings, defaults, queues, change of certificates."""
+
+import asyncio
+import base64
+import contextlib
+import copy
+import functools
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from bireme.api.kinds import GENERIC_JOB, POD_GROUP, QUEUE
+from bireme.control.metrics import Metrics
+from bireme.control.webhooks.certificates import renewed
+from bireme.control.webhooks.keeper import CONFIGURATIONS, CertificateKeeper
+from bireme.control.webhooks.queues import QueueAccess
+from bireme.control.webhooks.server import build_app, serve, stop
+from bireme.installation.names import WEBHOOKS
+from bireme.kube.client import Client
+from bireme.kube.clock import utc_now
+from bireme.kube.errors import ApiError, Forbidden, Invalid
+from bireme.kube.resources import CLUSTER_ROLES, CRDS, PODS, SECRETS, resource_of
+from bireme.run.webhooks import WebhookOptions, Webhooks
+from support.cluster_world import connect, until
+from support.control_plane import ControlPlane
+from support.installation import Installation, apply, audited
+from support.jobs import TEMPLATE, generic
+
+pytestmark = pytest.mark.xdist_group("installation")
+
+HOME = "bireme-hooks"
+PLACE = "hooks"
+JOBS = resource_of(GENERIC_JOB)
+GROUPS = resource_of(POD_GROUP)
+Scene = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def installation(plane: ControlPlane) -> Iterator[Installation]:
+    """Everything but a controller. Webhooks must answer, so that one that is not called is noticed."""
+    made = Installation(plane, HOME, {"webhooks": {"failurePolicy": "Fail"}})
+    made.apply()
+    apply(plane, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}}])
+    yield made
+    made.remove()
+    plane.kubectl("delete", "namespace", PLACE, "--wait=false")
+
+
+def play(installation: Installation, scene: Scene) -> None:
+    """Run a scene, as the administrator, with webhooks served by the controller's own account."""
+
+    async def main() -> None:
+        async with connect(installation.plane) as admin, serving(installation):
+            await until(functools.partial(is_asked, admin), seconds=60)
+            await scene(admin)
+
+    asyncio.run(main())
+
+
+@contextlib.asynccontextmanager
+async def serving(installation: Installation) -> AsyncIterator[None]:
+    options = WebhookOptions("127.0.0.1", installation.webhook_port, ("127.0.0.1",))
+    kubeconfig = str(await asyncio.to_thread(installation.account_kubeconfig))
+    async with connect(installation.plane, kubeconfig) as client:
+        webhooks = Webhooks(client, HOME, options, Metrics())
+        task = asyncio.create_task(webhooks.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def wrong(name: str = "wrong") -> dict[str, Any]:
+    """What the CRD's schema takes, and admission does not."""
+    job = generic(name)
+    job["spec"]["replicaSpecs"][0]["template"] = {"spec": {"containers": [{"name": "a", "imag": "b"}]}}
+    return job
+
+
+async def is_asked(client: Client) -> bool:
+    """Whether the API server knows whom to ask, and trusts the answer."""
+    try:
+        await client.create(JOBS, PLACE, wrong(), dry_run=True)
+    except ApiError as error:
+        return "denied the request" in error.message
+    return False
+
+
+def test_a_wrong_manifest_is_refused_with_its_field_and_a_hint(installation: Installation) -> None:
+    async def scene(client: Client) -> None:
+        with pytest.raises(Invalid) as refused:
+            await client.create(JOBS, PLACE, wrong())
+        assert 'admission webhook "validate.bireme.dev" denied the request' in refused.value.message
+        field = "spec.replicaSpecs[0].template.spec.containers[0].imag"
+        assert f"{field}: unknown field; did you mean `image`?" in refused.value.message
+        assert field in [cause["field"] for cause in refused.value.causes]
+        job = await client.create(JOBS, PLACE, generic("right"))
+        with pytest.raises(Invalid, match="can't change after creation"):
+            await client.patch(
+                JOBS, PLACE, "right", {"spec": {"replicaSpecs": [{"type": "x", "template": TEMPLATE}]}}
+            )
+        # What is not a matter of the spec goes on, also on the way out.
+        metadata = {"finalizers": ["example.com/hold"], "labels": {"a": "b"}}
+        await client.patch(JOBS, PLACE, "right", {"metadata": metadata})
+        await client.delete(JOBS, PLACE, "right", uid=job["metadata"]["uid"])
+        await client.patch(JOBS, PLACE, "right", {"metadata": {"finalizers": None}})
+
+    play(installation, scene)
+
+
+def test_manifests_applied_anew_leave_certificates_and_trust_alone(installation: Installation) -> None:
+    async def scene(client: Client) -> None:
+        before = await bundle(client), (await client.get(SECRETS, HOME, WEBHOOKS))["data"]
+        await asyncio.to_thread(installation.apply)
+        assert (await bundle(client), (await client.get(SECRETS, HOME, WEBHOOKS))["data"]) == before
+
+    play(installation, scene)
+
+
+def test_kubectl_shows_warnings(installation: Installation) -> None:
+    async def scene(_client: Client) -> None:
+        job = generic("warned", replicas=1)
+        job["spec"]["replicaSpecs"][0]["template"]["spec"] = {
+            **TEMPLATE["spec"],
+            "restartPolicy": "Always",
+        }
+        job["metadata"]["namespace"] = PLACE
+        plane = installation.plane
+        command = ("create", "--dry-run=server", "-f", "-")
+        result = await asyncio.to_thread(plane.kubectl, *command, input=json.dumps(job))
+        assert "genericjob.batch.tensorstack.dev/warned created" in result.stdout
+        assert "Warning: spec.replicaSpecs[0].template.spec.restartPolicy: " in result.stderr
+
+    play(installation, scene)
+
+
+def test_defaults_are_filled_in_where_the_crd_has_none(installation: Installation) -> None:
+    """As with a CRD that is older than the controller."""
+
+    async def scene(client: Client) -> None:
+        crd = await client.get(CRDS, None, POD_GROUP.crd_name)
+        older = copy.deepcopy(crd)
+        schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        for field in schema["properties"].values():
+            field.pop("default", None)
+        schema.pop("default", None)
+        group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "metadata": {"name": "group"}}
+        group["spec"] = {"minMember": 3}
+
+        async def is_filled_in_by_the_webhook() -> bool:
+            made = await client.create(GROUPS, PLACE, group, dry_run=True)
+            assert made["spec"] == {"minMember": 3, "queue": "default", "priority": 0}
+            return mutated(installation.plane)
+
+        await client.replace(CRDS, None, POD_GROUP.crd_name, older)
+        try:
+            # The API server takes the older schema up after a while; until then it fills in the same itself.
+            await until(is_filled_in_by_the_webhook, seconds=60)
+        finally:
+            current = await client.get(CRDS, None, POD_GROUP.crd_name)
+            await client.replace(CRDS, None, POD_GROUP.crd_name, {**current, "spec": crd["spec"]})
+
+    play(installation, scene)
+
+
+def mutated(plane: ControlPlane) -> bool:
+    """Whether the audit log has a PodGroup that the webhook has changed."""
+    return any(
+        (entry.get("objectRef") or {}).get("resource") == "podgroups"
+        and any('"mutated":true' in note for note in entry.get("annotations", {}).values())
+        for entry in audited(plane, "admin")
+    )
+
+
+# ---- queues
+
+NARROW, OPEN = "narrow", "open-to-hooks"
+ALLOWED = {
+    "use-by-role": ("ann", NARROW, True),
+    "no-role": ("bob", NARROW, False),
+    "namespace-is-selected": ("bob", OPEN, True),
+    "no-such-queue": ("bob", "nowhere", False),
+    "administrator": ("admin", "nowhere", True),
+}
+
+
+def queue(name: str, selector: dict[str, Any] | None) -> dict[str, Any]:
+    spec = {"namespaceSelector": selector} if selector is not None else {}
+    return {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def queue_objects() -> list[dict[str, Any]]:
+    """Two queues; Ann and Bob may edit, and Ann may use the one that no namespace may."""
+    rbac = "rbac.authorization.k8s.io"
+
+    def user(name: str) -> dict[str, str]:
+        return {"apiGroup": rbac, "kind": "User", "name": name}
+
+    rule = {
+        "apiGroups": [QUEUE.group],
+        "resources": ["queues"],
+        "resourceNames": [NARROW],
+        "verbs": ["use"],
+    }
+    return [
+        queue(NARROW, None),
+        queue(OPEN, {"matchLabels": {"kubernetes.io/metadata.name": PLACE}}),
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "use-narrow"},
+            "rules": [rule],
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "use-narrow"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "use-narrow"},
+            "subjects": [user("ann")],
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "edit", "namespace": PLACE},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "edit"},
+            "subjects": [user("ann"), user("bob")],
+        },
+    ]
+
+
+def queued_objects(name: str) -> list[tuple[Any, dict[str, Any]]]:
+    """A job, a PodGroup and a pod that name a queue, and a pod that names a group of it."""
+    group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "metadata": {"name": "g"}}
+    return [
+        (JOBS, generic("j", scheduler={"t9kScheduler": {"queue": name}})),
+        (GROUPS, {**group, "spec": {"minMember": 1, "queue": name}}),
+        (PODS, queued_pod({"scheduler.tensorstack.dev/queue": name})),
+        (PODS, queued_pod({"scheduler.tensorstack.dev/group-name": f"of-{name}"})),
+    ]
+
+
+def queued_pod(labels: dict[str, str]) -> dict[str, Any]:
+    spec = {"containers": [{"name": "a", "image": "registry.example/x:1"}], "schedulerName": "t9k-scheduler"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": labels}, "spec": spec}
+
+
+def test_who_may_use_a_queue_is_asked_of_jobs_groups_and_pods(installation: Installation) -> None:
+    plane = installation.plane
+
+    async def scene(admin: Client) -> None:
+        await asyncio.to_thread(apply, plane, queue_objects())
+        await until(functools.partial(may_edit, admin), seconds=60)
+        for name in (NARROW, OPEN, "nowhere"):
+            group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup"}
+            metadata = {"name": f"of-{name}"}
+            await admin.create(
+                GROUPS, PLACE, {**group, "metadata": metadata, "spec": {"minMember": 1, "queue": name}}
+            )
+        for user, name, allowed in ALLOWED.values():
+            kubeconfig = plane.kubeconfig if user == "admin" else plane.kubeconfig_for(user)
+            async with connect(plane, str(kubeconfig)) as client:
+                for resource, obj in queued_objects(name):
+                    assert await is_let_in(client, resource, obj, name) is allowed, (user, name, obj["kind"])
+
+    play(installation, scene)
+
+
+async def may_edit(admin: Client) -> bool:
+    """Whether the cluster's role edit has got the kinds by aggregation."""
+    role = await admin.get(CLUSTER_ROLES, None, "edit")
+    return any("podgroups" in rule.get("resources", ()) for rule in role["rules"])
+
+
+async def is_let_in(client: Client, resource: Any, obj: dict[str, Any], queue: str) -> bool:
+    try:
+        await client.create(resource, PLACE, obj, dry_run=True)
+    except Forbidden as error:
+        if "queues.bireme.dev" in error.message and f"may not use the queue {queue}: " in error.message:
+            return False
+        raise
+    return True
+
+
+def test_a_pod_can_not_be_moved_to_a_queue_that_is_not_allowed(installation: Installation) -> None:
+    plane = installation.plane
+
+    async def scene(admin: Client) -> None:
+        await asyncio.to_thread(apply, plane, queue_objects())
+        await until(functools.partial(may_edit, admin), seconds=60)
+        async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
+            await bob.create(PODS, PLACE, queued_pod({"scheduler.tensorstack.dev/queue": OPEN}))
+            elsewhere = {"metadata": {"labels": {"scheduler.tensorstack.dev/queue": NARROW}}}
+            with pytest.raises(Forbidden, match="may not use the queue narrow"):
+                await bob.patch(PODS, PLACE, "p", elsewhere)
+            await bob.patch(PODS, PLACE, "p", {"metadata": {"labels": {"other": "label"}}})
+            await bob.delete(PODS, PLACE, "p")
+
+    play(installation, scene)
+
+
+# ---- certificates
+
+LIFE = timedelta(days=90)
+
+
+def test_certificates_and_their_authority_change_while_webhooks_are_served(
+    installation: Installation,
+) -> None:
+    """Begins two months ago: what was made then is due now, and still good. No call fails on the way."""
+    moment = utc_now() - timedelta(days=61)
+
+    def now() -> datetime:
+        return moment
+
+    async def main() -> None:
+        nonlocal moment
+        kubeconfig = str(await asyncio.to_thread(installation.account_kubeconfig))
+        async with connect(installation.plane) as admin, connect(installation.plane, kubeconfig) as client:
+            await forget_certificates(admin)
+            keeper = CertificateKeeper(
+                client,
+                HOME,
+                WEBHOOKS,
+                WEBHOOKS,
+                ("127.0.0.1",),
+                now=now,
+                renew=functools.partial(renewed, valid=LIFE, authority_valid=LIFE),
+                period_seconds=0.5,
+            )
+            await keeper.step()
+            async with served_by(keeper, client, installation.webhook_port):
+                await until(functools.partial(is_asked, admin), seconds=60)
+                first = await asyncio.to_thread(served, installation.webhook_port)
+                bundles = {await bundle(admin)}
+                moment = utc_now()
+
+                async def is_new() -> bool:
+                    assert await is_asked(admin)
+                    bundles.add(await bundle(admin))
+                    now_served = await asyncio.to_thread(served, installation.webhook_port)
+                    return now_served.issuer != first.issuer
+
+                await until(is_new, seconds=60)
+                assert await is_asked(admin)
+        # The old authority alone, then both: the new one signs only after it is trusted.
+        assert [each.count(b"BEGIN CERTIFICATE") for each in sorted(bundles, key=len)] == [1, 2]
+
+    asyncio.run(main())
+
+
+async def forget_certificates(admin: Client) -> None:
+    await admin.patch(SECRETS, HOME, WEBHOOKS, {"data": None})
+
+
+@contextlib.asynccontextmanager
+async def served_by(keeper: CertificateKeeper, client: Client, port: int) -> AsyncIterator[None]:
+    runner = await serve(build_app(QueueAccess(client, ""), Metrics()), keeper.context, "127.0.0.1", port)
+    task = asyncio.create_task(keeper.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await stop(runner)
+
+
+def served(port: int) -> x509.Certificate:
+    """What a new connection is shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), 10) as plain, context.wrap_socket(plain) as connection:
+        shown = connection.getpeercert(binary_form=True)
+    assert shown is not None
+    return x509.load_der_x509_certificate(shown)
+
+
+async def bundle(admin: Client) -> bytes:
+    configuration = await admin.get(CONFIGURATIONS[1], None, WEBHOOKS)
+    return base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"])

@@ -1,0 +1,34 @@
+"""The benchmark of the embedded mode, small: that it measures what it says. Its limits are kept elsewhere."""
+
+import shutil
+
+import pytest
+from bench import embedded
+from bench.measurement import BIN
+
+pytestmark = pytest.mark.xdist_group("commands")
+
+
+def test_every_figure_is_measured() -> None:
+    with embedded.daemon() as running:
+        before = running.cpu_seconds()
+        assert embedded.measure_pods(running, 4) > 0
+        output = embedded.measure_output(running, 3_000_000, 0)
+        assert output.lost == 0
+        assert min(output.followed, output.written) > 0
+        assert running.cpu_seconds() > before
+    rest = embedded.measure_rest(0.2)
+    assert rest.cpu_percent >= 0
+    assert 20 < rest.rss_mb < 500
+
+
+@pytest.mark.skipif(
+    shutil.which("mpirun") is None and not (BIN / "mpirun").exists(),
+    reason="needs mpirun: pip install 'bireme[mpi]'",
+)
+def test_a_launch_takes_longer_than_what_it_launches() -> None:
+    with embedded.daemon() as running:
+        launch = embedded.measure_launch(running, runs=1)
+    assert 0 < launch.bare < launch.run
+    assert launch.job > 0
+    assert launch.two_hosts > 0

@@ -1,0 +1,334 @@
+"""Jobs in podman's containers, with images made of this machine's own files."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bireme.run.presence import wait_gone
+from support import images
+from support.commands import Bireme, Terminal, daemon
+from support.control_plane import BinariesMissingError, find_kubectl
+from support.fixtures import unavailable
+from support.images import podman
+
+pytestmark = pytest.mark.xdist_group("podman")
+SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[str]:
+    with images.image(images.BUSYBOX) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def bireme(tmp_path_factory: pytest.TempPathFactory, image: str) -> Iterator[Bireme]:
+    """A daemon whose driver is podman; no container is left behind it."""
+    assert image
+    with daemon(tmp_path_factory.mktemp("podman"), "--driver", "podman") as commands:
+        yield commands
+    assert containers() == []
+
+
+def containers(uid: str = "") -> list[str]:
+    listed = podman("ps", "--all", "--filter", f"label=bireme.dev/pod-uid{'=' * bool(uid)}{uid}", "--quiet")
+    return listed.split()
+
+
+def job(name: str, *replicas: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "GenericJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": list(replicas), **spec},
+    }
+
+
+def replica(
+    *containers: dict[str, Any], kind: str = "worker", replicas: int = 1, **spec: Any
+) -> dict[str, Any]:
+    template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": list(containers), **spec}}
+    return {
+        "type": kind,
+        "replicas": replicas,
+        "restartPolicy": {"policy": "Never"},
+        "template": template,
+    }
+
+
+def container(script: str, **fields: Any) -> dict[str, Any]:
+    command = {"command": ["sh", "-c", script]} if script else {}
+    return {"name": "main", "image": images.BUSYBOX, **command, **fields}
+
+
+def play(bireme: Bireme, manifest: dict[str, Any], code: int = 0) -> str:
+    """Run a job to its end; return what it printed."""
+    return bireme("run", "-f", "-", input=json.dumps(manifest), code=code).stdout
+
+
+def pod(bireme: Bireme, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(bireme("get", "pods", name, "-o", "json").stdout)
+    return found
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.1)
+    return value
+
+
+def begin(bireme: Bireme, manifest: dict[str, Any], said: str) -> str:
+    """Start a job, and wait until it has printed something."""
+    name: str = manifest["metadata"]["name"]
+    bireme("run", "-d", "-f", "-", input=json.dumps(manifest))
+    until(lambda: said in bireme("logs", name, code=None).stdout)
+    return name
+
+
+def test_a_container_is_what_its_manifest_says(bireme: Bireme) -> None:
+    script = (
+        "echo host $(hostname) pid $$$$ user $(id -u):$(id -g) in $(pwd); echo $GREETING; echo args $0 $1;"
+        " cat /files/key; touch /etc/x || echo read-only; touch /scratch/x && echo writable;"
+        " grep ^CapEff /proc/self/status; echo grumble >&2"
+    )
+    context = {"runAsUser": 1234, "runAsGroup": 77, "readOnlyRootFilesystem": True}
+    main = container(
+        script,
+        args=["first", "$(GREETING)"],
+        env=[{"name": "GREETING", "value": "two\nlines, and 'quotes'"}],
+        workingDir="/tmp",
+        securityContext=context | {"capabilities": {"drop": ["ALL"]}},
+        volumeMounts=[
+            {"name": "files", "mountPath": "/files"},
+            {"name": "scratch", "mountPath": "/scratch"},
+        ],
+    )
+    files = {
+        "name": "files",
+        "downwardAPI": {"items": [{"path": "key", "fieldRef": {"fieldPath": "metadata.name"}}]},
+    }
+    volumes = [files, {"name": "scratch", "emptyDir": {}}]
+    told = play(bireme, job("said", replica(main, volumes=volumes)))
+    lines = [line.partition("| ")[2] for line in told.splitlines()]
+    assert lines[0] == "host said-worker-0 pid 1 user 1234:77 in /tmp"
+    for wanted in ("two", "lines, and 'quotes'", "args first two", "read-only", "writable", "grumble"):
+        assert wanted in told
+    assert "said-worker-0" in lines[lines.index("args first two lines, and 'quotes'") + 1]
+    assert "CapEff:\t0000000000000000" in told
+
+
+@pytest.mark.long
+def test_containers_of_a_pod_come_in_order_and_its_exit_code_is_the_first_ones(bireme: Bireme) -> None:
+    shared = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    first = container("echo from init > /shared/x", **shared) | {"name": "first"}
+    main = container("cat /shared/x; exit 7", **shared)
+    beside = container("sleep 1000", **shared) | {"name": "beside"}
+    volumes = [{"name": "shared", "emptyDir": {}}]
+    told = play(bireme, job("order", replica(main, beside, initContainers=[first], volumes=volumes)), code=7)
+    assert "from init" in told
+
+
+def test_replicas_with_services_reach_each_other_on_one_port(bireme: Bireme) -> None:
+    serve = "mkdir /tmp/www; hostname > /tmp/www/index.html; httpd -p $(service.port[web]) -h /tmp/www;"
+    other = "http://$(service.server[1].host):$(service.port[web])/"
+    ask = f"until wget -q -O - {other}; do sleep 0.1; done"
+    manifest = job(
+        "net",
+        replica(container(f"{serve} sleep 1000"), kind="server", replicas=2),
+        replica(container(ask), kind="client"),
+        service={"ports": [{"name": "web", "port": 8080}]},
+        successRules=[{"client": [0]}],
+        cleanUpPolicy="All",
+    )
+    assert "net-server-1" in play(bireme, manifest)
+
+
+def test_an_image_that_can_not_be_had_is_told(bireme: Bireme) -> None:
+    main = container("true") | {"image": "localhost/no-such-image:1"}
+    bireme("run", "-d", "-f", "-", input=json.dumps(job("lacking", replica(main))))
+
+    def waits() -> Any:
+        status = pod(bireme, "lacking-worker-0").get("status", {})
+        return ((status.get("containerStatuses") or [{}])[0].get("state") or {}).get("waiting")
+
+    told = until(lambda: (waits() or {}).get("reason") in ("ErrImagePull", "ImagePullBackOff") and waits())
+    assert "no-such-image" in told["message"]
+    bireme("delete", "lacking")
+
+
+@pytest.mark.parametrize(
+    ("script", "fields", "code", "reason"),
+    [
+        ("exit 3", {}, 3, "Error"),
+        ("kill -9 $$$$; echo alive", {}, 0, "Completed"),
+        (
+            "x=$(yes | head -c 200000000); echo $x | wc",
+            {"resources": {"limits": {"memory": "32Mi"}}},
+            137,
+            "OOMKilled",
+        ),
+        ("", {"command": ["no-such-program"]}, 127, "StartError"),
+    ],
+    ids=["exit", "first process can't kill itself", "memory", "no program"],
+)
+def test_how_it_ended_is_in_the_status(
+    bireme: Bireme, script: str, fields: dict[str, Any], code: int, reason: str
+) -> None:
+    play(bireme, job("ends", replica(container(script, **fields))), code=code)
+    ended = pod(bireme, "ends-worker-0")["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (code, reason)
+
+
+def kubectl(bireme: Bireme, *arguments: str) -> list[str]:
+    try:
+        program = find_kubectl()
+    except BinariesMissingError as missing:
+        raise unavailable(str(missing)) from None
+    return [str(program), f"--kubeconfig={bireme.data}/kubeconfig", *arguments]
+
+
+def test_commands_run_inside_with_their_own_streams(bireme: Bireme) -> None:
+    name = begin(bireme, job("inner", replica(container("touch /here; echo up; sleep 1000"))), "up")
+    script = "cat; ls /here; hostname; echo no >&2; exit 5"
+    command = kubectl(bireme, "exec", "-i", f"{name}-worker-0", "--", "sh", "-c", script)
+    done = subprocess.run(
+        command, input="handed in\n", capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stdout) == (5, "handed in\n/here\ninner-worker-0\n")
+    assert "no\n" in done.stderr
+    bireme("delete", name)
+
+
+def test_a_command_with_a_terminal_sees_one(bireme: Bireme) -> None:
+    name = begin(bireme, job("tty", replica(container("echo up; sleep 1000"))), "up")
+    program, *arguments = kubectl(bireme, "exec", "-it", f"{name}-worker-0", "--", "sh")
+    terminal = Terminal(bireme, arguments, program)
+    terminal.type("tty; echo got $((40 + 2))\n")
+    terminal.expect("/dev/pts/")
+    terminal.expect("got 42")
+    terminal.type("exit 6\n")
+    assert terminal.end() == 6
+    bireme("delete", name)
+
+
+def test_a_container_is_asked_to_end_before_it_is_killed(bireme: Bireme) -> None:
+    polite = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done"
+    name = begin(bireme, job("polite", replica(container(polite))), "up")
+    following = bireme.start("logs", "-f", name)
+    uid = pod(bireme, f"{name}-worker-0")["metadata"]["uid"]
+    bireme("delete", name)
+    output, _ = following.communicate(timeout=SECONDS)
+    assert "bye" in output
+    assert containers(uid) == []
+
+
+@pytest.mark.long
+def test_one_that_does_not_listen_is_killed(bireme: Bireme) -> None:
+    name = begin(bireme, job("deaf", replica(container("trap '' TERM; echo up; sleep 1000"))), "up")
+    uid = pod(bireme, f"{name}-worker-0")["metadata"]["uid"]
+    bireme("delete", name)
+    assert containers(uid) == []
+
+
+def test_a_container_survives_the_daemon_and_is_found_again(bireme: Bireme) -> None:
+    script = "echo up; until test -e /shared/go; do sleep 0.1; done; echo gone on; exit 4"
+    main = container(script, volumeMounts=[{"name": "shared", "mountPath": "/shared"}])
+    shared = bireme.work / "shared"
+    shared.mkdir()
+    volumes = [{"name": "shared", "hostPath": {"path": str(shared)}}]
+    name = begin(bireme, job("crash", replica(main, volumes=volumes)), "up")
+    pid = json.loads((bireme.data / "daemon.json").read_bytes())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert wait_gone(pid, SECONDS)
+    bireme("up", "--driver", "podman")
+    (shared / "go").touch()
+    bireme("wait", name, "--timeout", "60s", code=1)
+    assert "gone on" in bireme("logs", name).stdout
+    ended = pod(bireme, f"{name}-worker-0")["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (4, "Error")
+
+
+def test_nothing_is_left_of_a_pod_whose_shim_is_killed(bireme: Bireme) -> None:
+    name = begin(bireme, job("lost", replica(container("echo up; sleep 1000"))), "up")
+    uid = pod(bireme, f"{name}-worker-0")["metadata"]["uid"]
+    state = json.loads((bireme.data / f"node/pods/{uid}/state.json").read_text())
+    os.kill(state["shim"]["pid"], signal.SIGKILL)
+    bireme("wait", name, "--for", "failed", "--timeout", "60s")
+    until(lambda: containers(uid) == [])
+    bireme("delete", name)
+
+
+@pytest.mark.long
+def test_one_job_chooses_another_driver_than_the_daemon(bireme: Bireme) -> None:
+    manifest = job("here", replica(container("test -e /bireme || echo no container")))
+    manifest["metadata"]["annotations"] = {"bireme.dev/driver": "process"}
+    assert "no container" in play(bireme, manifest)
+
+
+def test_a_driver_that_is_none_is_refused(bireme: Bireme) -> None:
+    manifest = job("wrong", replica(container("true")))
+    manifest["metadata"]["annotations"] = {"bireme.dev/driver": "docker"}
+    done = bireme("run", "-f", "-", input=json.dumps(manifest), code=1)
+    assert "'docker' is not a driver: use process or podman" in done.stderr
+
+
+def test_a_program_runs_commands_in_other_pods(bireme: Bireme) -> None:
+    """As mpirun does it: the agent needs nothing of an image but a shell and a few programs."""
+    ask = (
+        "until bireme-agent far-server-0 true 2>/dev/null; do sleep 0.1; done;"
+        " echo handed in | bireme-agent far-server-0 'cat; hostname; echo aside >&2; exit 3'; echo code $?;"
+        " bireme-agent far-server-9 true; echo code $?"
+    )
+    manifest = job(
+        "far",
+        replica(container("sleep 1000"), kind="server"),
+        replica(container(ask), kind="client"),
+        successRules=[{"client": [0]}],
+        cleanUpPolicy="All",
+    )
+    told = [line.partition("| ")[2] for line in play(bireme, manifest).splitlines()]
+    assert sorted(told[:3]) == ["aside", "far-server-0", "handed in"]
+    assert told[3] == "code 3"
+    assert told[-1] == "code 255"
+    assert any("far-server-9" in line for line in told)
+
+
+@pytest.mark.long
+def test_an_mpi_job_runs_in_its_image(bireme: Bireme) -> None:
+    code = (
+        "from mpi4py import MPI; w = MPI.COMM_WORLD;"
+        " print('sum', w.allreduce(w.rank), w.size, MPI.Get_processor_name(), flush=True)"
+    )
+    modules = next(images.VENV.glob("lib/python3*/site-packages"))
+    worker = {
+        "name": "mpi-worker",
+        "image": images.MPI,
+        "env": [{"name": "PYTHONPATH", "value": str(modules)}],
+    }
+    manifest = {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "crew"},
+        "spec": {
+            "worker": {
+                "replicas": 2,
+                "extraMPIArgs": ["-N", "2"],
+                "cmd": [f"{images.VENV}/bin/python3", "-c", code],
+                "template": {"spec": {"containers": [worker]}},
+            },
+            "runPolicy": {"cleanUpWorkers": "all"},
+        },
+    }
+    with images.image(images.MPI, images.mpi_files(), path=f"{images.VENV}/bin:/usr/bin:/bin"):
+        lines = [line.partition("| ")[2].split() for line in play(bireme, manifest).splitlines()]
+    sums = [line for line in lines if line[:1] == ["sum"]]
+    assert [line[1:3] for line in sums] == [["6", "4"]] * 4
+    assert {line[3] for line in sums} == {"crew-worker-0", "crew-worker-1"}

@@ -1,0 +1,68 @@
+"""Alarms and dashboard speak of metrics that there are, with labels that they have."""
+
+import json
+import re
+
+import pytest
+
+from bireme.control.controller import Controller
+from bireme.control.metrics import Metrics
+from bireme.installation.dashboard import build_dashboard
+from bireme.installation.monitoring import ALERTS
+from bireme.kube.client import Client
+from unit.kube.scripted import ScriptedTransport
+
+FUNCTIONS = {
+    "sum", "by", "rate", "increase", "min", "max", "histogram_quantile", "vector", "or", "le",
+}  # fmt: skip
+ADDED_BY_PROMETHEUS = {"pod", "job", "instance", "namespace", "le"}
+LABELS = {
+    "bireme_jobs": {"kind", "phase"},
+    "bireme_job_start_seconds_bucket": {"kind"},
+    "bireme_webhook_certificate_expiry_seconds": set(),
+    "controller_runtime_reconcile_total": {"controller", "result"},
+    "controller_runtime_reconcile_time_seconds_bucket": {"controller"},
+    "leader_election_master_status": {"name"},
+    "rest_client_requests_total": {"method", "resource", "code"},
+    "workqueue_depth": {"name"},
+    "workqueue_retries_total": {"name"},
+}
+
+
+def exported() -> str:
+    """What a controller's /metrics has names for."""
+    metrics = Metrics()
+    client = Client(ScriptedTransport())
+    metrics.watch_calls(lambda: {("get", "pods", "200"): 1})
+    metrics.watch_certificate(lambda: 1.0)
+    Controller(client, metrics=metrics)
+    return metrics.text().decode()
+
+
+def queries() -> list[tuple[str, str]]:
+    """Every query, with the text that is filled in from its labels."""
+    found = [(alert["expr"], str(alert["annotations"])) for alert in ALERTS]
+    for panel in json.loads(build_dashboard())["panels"]:
+        found += [(target["expr"], target["legendFormat"]) for target in panel["targets"]]
+    return found
+
+
+def names_in(query: str) -> set[str]:
+    bare = re.sub(r'"[^"]*"', "", query)
+    bare = re.sub(r"\{[^}]*\}|by \([^)]*\)|\[[^\]]*\]", "", bare)
+    return set(re.findall(r"[a-z_]{3,}", bare)) - FUNCTIONS
+
+
+@pytest.mark.parametrize(("query", "text"), queries(), ids=[query for query, _ in queries()])
+def test_every_query_is_about_a_metric_that_is_exported(query: str, text: str) -> None:
+    (name,) = names_in(query)
+    family = re.sub("_(bucket|total)$", "", name)
+    assert re.search(f"^# TYPE {family}(_total)? ", _TEXT, re.MULTILINE), name
+    labels = set(re.findall(r"(\w+)=\"", query)) | {
+        label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")
+    }
+    labels |= set(re.findall(r"\{\{ ?(?:\$labels\.)?(\w+) ?\}\}", text))
+    assert labels <= LABELS[name] | ADDED_BY_PROMETHEUS
+
+
+_TEXT = exported()

@@ -41,8 +41,9 @@ layers: $(READY)
 generated: $(READY)
 	@$(BIN)/python hack/generate.py --check
 
-test: check system-packages control-plane clients ## what CI runs: check, then every test but the heavy tiers
+test: check system-packages control-plane clients node ## what CI runs: check, every test but the heavy tiers, a slice of e2e
 	@$(PYTEST) -m "not long and not torch and not e2e"
+	@BIREME_TEST_CONTROLLER=process hack/node/e2e $(BIN) -m smoke
 
 long: $(READY) control-plane clients ## the heavy tier: many more examples of every property
 	@BIREME_LONG=1 $(PYTEST) -m "not torch and not e2e"

@@ -2,46 +2,20 @@
 
 import asyncio
 import json
-import os
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from bireme.kube.errors import Conflict
 from bireme.kube.resources import NAMESPACES, PODS
-from support.control_plane import START_ORDER, BinariesMissingError, ControlPlane
-from support.fixtures import unavailable
+from support.control_plane import ControlPlane
 from support.kubelets import NODE_LABEL
 from support.queued_world import QueuedWorld, conditions, queued, queued_world, scheduling
 
 pytestmark = pytest.mark.xdist_group("control_plane")
 
-ROOT = Path(__file__).parents[2]
-LONG = bool(os.environ.get("BIREME_LONG"))
-# The nodes only pretend: nobody tells of them again and again, nor takes first taints away.
-FLAGS = {
-    "kube-apiserver": ["--disable-admission-plugins=TaintNodesByCondition"],
-    "kube-controller-manager": ["--controllers=*,-node-lifecycle-controller"],
-}
-
 Scene = Callable[[QueuedWorld], Awaitable[None]]
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of our own, with a kube-scheduler in it."""
-    made = ControlPlane(parent=tmp_path_factory.getbasetemp())
-    try:
-        made.start(START_ORDER, flags=FLAGS, deadline_seconds=180)
-    except BinariesMissingError as missing:
-        raise unavailable(str(missing)) from None
-    for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
-        made.kubectl("apply", "-f", str(crd))
-    made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-    yield made
-    made.stop()
 
 
 def play(plane: ControlPlane, name: str, scene: Scene, *cpus: str) -> None:
@@ -60,11 +34,13 @@ def plain_pod(world: QueuedWorld, name: str, cpu: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(plane: ControlPlane) -> None:
+def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(
+    scheduled_plane: ControlPlane,
+) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("main")
         jobs = {name: queued(name, queue, 3) for name in ("one", "two")}
-        async with scheduling(plane):
+        async with scheduling(scheduled_plane):
             await asyncio.gather(*(world.create(job) for job in jobs.values()))
 
             async def one_runs() -> bool:
@@ -120,10 +96,10 @@ def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(plane: 
         assert found["GroupScheduled"]["status"] == "False"
         assert found["SufficientGroupMember"]["status"] == "True"
 
-    play(plane, "two-gangs", scene, "1", "1", "1", "1")
+    play(scheduled_plane, "two-gangs", scene, "1", "1", "1", "1")
 
 
-def test_what_kube_scheduler_placed_counts(plane: ControlPlane) -> None:
+def test_what_kube_scheduler_placed_counts(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("main")
         await world.client.create(PODS, world.namespace, plain_pod(world, "plain", "500m"))
@@ -132,7 +108,7 @@ def test_what_kube_scheduler_placed_counts(plane: ControlPlane) -> None:
             return bool((await world.pods())["plain"]["spec"].get("nodeName"))
 
         await world.wait(placed, "kube-scheduler places its pod")
-        async with scheduling(plane):
+        async with scheduling(scheduled_plane):
             job = queued("gang", queue, 2)
             await world.create(job)
             await world.wait_reason("gang", "WaitingForResources")
@@ -140,13 +116,13 @@ def test_what_kube_scheduler_placed_counts(plane: ControlPlane) -> None:
             await world.client.delete(PODS, world.namespace, "plain", grace_seconds=0)
             await world.wait_bound("gang", 2)
 
-    play(plane, "beside", scene, "1", "1")
+    play(scheduled_plane, "beside", scene, "1", "1")
 
 
-def test_a_queue_that_is_closed_does_not_call_for_nodes(plane: ControlPlane) -> None:
+def test_a_queue_that_is_closed_does_not_call_for_nodes(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("shut", closed=True)
-        async with scheduling(plane):
+        async with scheduling(scheduled_plane):
             await world.create(queued("gang", queue, 2))
             await world.wait_reason("gang", "QueueClosed")
 
@@ -156,10 +132,10 @@ def test_a_queue_that_is_closed_does_not_call_for_nodes(plane: ControlPlane) -> 
 
             await world.wait(told, "its pods tell the reason, and not that they are unschedulable")
 
-    play(plane, "closed", scene, "1")
+    play(scheduled_plane, "closed", scene, "1")
 
 
-def test_killed_after_any_write_the_next_scheduler_completes_the_gang(plane: ControlPlane) -> None:
+def test_killed_after_any_write_the_next_scheduler_completes_the_gang(scheduled_plane: ControlPlane) -> None:
     """Each life ends with the answer to its n-th write: after the plan, each bind, each status."""
 
     async def scene(world: QueuedWorld) -> None:
@@ -169,7 +145,7 @@ def test_killed_after_any_write_the_next_scheduler_completes_the_gang(plane: Con
             job = queued(f"gang-{writes}", queue, 3)
             await world.create(job)
             await world.wait_pods(*(f"gang-{writes}-worker-{index}" for index in range(3)))
-            async with scheduling(plane, writes) as (_, transport):
+            async with scheduling(scheduled_plane, writes) as (_, transport):
                 async with asyncio.timeout(60):
                     await transport.died.wait()
                 sent = transport.sent
@@ -177,7 +153,7 @@ def test_killed_after_any_write_the_next_scheduler_completes_the_gang(plane: Con
             if 0 < bound < 3:
                 plans += 1
                 assert "binding" in (await world.group(f"gang-{writes}"))["status"]
-            async with scheduling(plane):
+            async with scheduling(scheduled_plane):
                 await world.wait_bound(f"gang-{writes}", 3)
                 await world.wait_phase(job, "Running")
                 await world.finish_all(f"gang-{writes}")
@@ -188,10 +164,10 @@ def test_killed_after_any_write_the_next_scheduler_completes_the_gang(plane: Con
                 await world.wait_pods()
         assert plans, sent
 
-    play(plane, "killed-gang", scene, "1", "1", "1")
+    play(scheduled_plane, "killed-gang", scene, "1", "1", "1")
 
 
-def test_a_gang_of_which_a_part_lost_its_place_is_made_anew(plane: ControlPlane) -> None:
+def test_a_gang_of_which_a_part_lost_its_place_is_made_anew(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         from bireme.scheduling import Policy
 
@@ -202,7 +178,7 @@ def test_a_gang_of_which_a_part_lost_its_place_is_made_anew(plane: ControlPlane)
         bound = 0
         writes = 1
         while not 0 < bound < 3:
-            async with scheduling(plane, writes) as (_, transport):
+            async with scheduling(scheduled_plane, writes) as (_, transport):
                 async with asyncio.timeout(60):
                     await transport.died.wait()
             bound, writes = len(await world.bound("gang")), 1
@@ -214,7 +190,7 @@ def test_a_gang_of_which_a_part_lost_its_place_is_made_anew(plane: ControlPlane)
             return all(pod["spec"].get("nodeName") for pod in found)
 
         await world.wait(intruded, "others have taken the rest")
-        async with scheduling(plane, policy=Policy(binding_seconds=3)):
+        async with scheduling(scheduled_plane, policy=Policy(binding_seconds=3)):
             await world.wait_event("GangNotWhole")
 
             async def none() -> bool:
@@ -227,14 +203,14 @@ def test_a_gang_of_which_a_part_lost_its_place_is_made_anew(plane: ControlPlane)
             await world.wait_bound("gang", 3)
             await world.wait_phase(job, "Running")
 
-    play(plane, "anew", scene, "1", "1", "1")
+    play(scheduled_plane, "anew", scene, "1", "1", "1")
 
 
-def test_victims_make_way_and_their_job_starts_again_uncharged(plane: ControlPlane) -> None:
+def test_victims_make_way_and_their_job_starts_again_uncharged(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         low, high = await world.add_queue("low"), await world.add_queue("high", priority=10)
         world.kubelets.slow = True
-        async with scheduling(plane):
+        async with scheduling(scheduled_plane):
             victim, winner = queued("victim", low, 2), queued("winner", high, 2)
             await world.create(victim)
             await world.wait_phase(victim, "Running")
@@ -260,13 +236,13 @@ def test_victims_make_way_and_their_job_starts_again_uncharged(plane: ControlPla
         records = job["status"]["tasks"][0]["replicas"]
         return all(each["phase"] == "Creating" and each.get("disruptions") == 1 for each in records)
 
-    play(plane, "preempted", scene, "1", "1")
+    play(scheduled_plane, "preempted", scene, "1", "1")
 
 
-def test_a_pod_older_than_its_queue_allows_has_failed_for_good(plane: ControlPlane) -> None:
+def test_a_pod_older_than_its_queue_allows_has_failed_for_good(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("short", maxDuration="5s")
-        async with scheduling(plane):
+        async with scheduling(scheduled_plane):
             job = queued("old", queue, 2)
             job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure", "limit": 5}
             await world.create(job)
@@ -276,14 +252,16 @@ def test_a_pod_older_than_its_queue_allows_has_failed_for_good(plane: ControlPla
             assert event["involvedObject"]["kind"] in ("Pod", "GenericJob")
             assert not any(each.get("restarts") for each in done["status"]["tasks"][0]["replicas"])
 
-    play(plane, "expired", scene, "1", "1")
+    play(scheduled_plane, "expired", scene, "1", "1")
 
 
-def test_a_pod_that_the_kubelet_refuses_is_placed_again_and_its_job_not_charged(plane: ControlPlane) -> None:
+def test_a_pod_that_the_kubelet_refuses_is_placed_again_and_its_job_not_charged(
+    scheduled_plane: ControlPlane,
+) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("main")
         world.kubelets.refuse.add("job-worker-1")
-        async with scheduling(plane):
+        async with scheduling(scheduled_plane):
             job = queued("job", queue, 2)
             await world.create(job)
             done = await world.wait_phase(job, "Running")
@@ -291,10 +269,10 @@ def test_a_pod_that_the_kubelet_refuses_is_placed_again_and_its_job_not_charged(
             assert world.kubelets.refuse == set()
             assert not any(each.get("restarts") for each in done["status"]["tasks"][0]["replicas"])
 
-    play(plane, "refused", scene, "1", "1")
+    play(scheduled_plane, "refused", scene, "1", "1")
 
 
-def test_a_pod_is_not_bound_in_the_place_of_another_of_its_name(plane: ControlPlane) -> None:
+def test_a_pod_is_not_bound_in_the_place_of_another_of_its_name(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         pod = plain_pod(world, "pod", "1") | {}
         pod["spec"]["schedulerName"] = "nobody"
@@ -307,13 +285,13 @@ def test_a_pod_is_not_bound_in_the_place_of_another_of_its_name(plane: ControlPl
             )
         assert not (await world.pods())["pod"]["spec"].get("nodeName")
 
-    play(plane, "another", scene, "1")
+    play(scheduled_plane, "another", scene, "1")
 
 
-def test_at_rest_it_looks_and_writes_nothing(plane: ControlPlane) -> None:
+def test_at_rest_it_looks_and_writes_nothing(scheduled_plane: ControlPlane) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("main")
-        async with scheduling(plane) as (scheduler, transport):
+        async with scheduling(scheduled_plane) as (scheduler, transport):
             runs, waits = queued("runs", queue, 2), queued("waits", queue, 2)
             await world.create(runs)
             await world.wait_phase(runs, "Running")
@@ -338,4 +316,4 @@ def test_at_rest_it_looks_and_writes_nothing(plane: ControlPlane) -> None:
                 await world.wait(looked, "it looked again")
             assert transport.sent[sent:] == []
 
-    play(plane, "idle", scene, "1", "1")
+    play(scheduled_plane, "idle", scene, "1", "1")

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 import yaml
 
+from bireme.api.kinds import GENERIC_JOB
+from bireme.kube.resources import resource_of
 from bireme.node.machine import look
 from support.commands import Bireme, daemon
 from support.here import Here, eventually, generic, replica, resource
@@ -32,6 +34,10 @@ def gang(name: str, in_queue: str, pods: int, cpu: str = "1", script: str = "sle
     return generic(name, workers, scheduler={"t9kScheduler": {"queue": in_queue}})
 
 
+def is_running(job: Object) -> bool:
+    return (job.get("status") or {}).get("phase") == "Running"
+
+
 def started(here: Here, job: str) -> int:
     return sum(bool(here.pod(name)["spec"].get("nodeName")) for name in here.pods() if name.startswith(job))
 
@@ -42,6 +48,8 @@ def machine(tmp_path: Path) -> Iterator[Here]:
     here = Here(tmp_path, msgspec.structs.replace(look(), cpu=str(CPUS), memory="4Gi"))
     here.start()
     yield here
+    for job in here.do(here.client.list(resource_of(GENERIC_JOB), "default", type=dict)).items:
+        here.delete(generic(job["metadata"]["name"]))
     here.stop()
 
 
@@ -52,12 +60,11 @@ def test_two_gangs_that_each_need_more_than_half_both_come_to_their_end(machine:
         machine.create(job)
     eventually(lambda: sorted(started(machine, name) for name in ("one", "two")) == [0, 3])
     first, second = jobs if started(machine, "one") else reversed(jobs)
-    machine.until(first, lambda job: job["status"].get("phase") == "Running")
+    machine.until(first, is_running)
     assert started(machine, second["metadata"]["name"]) == 0
     (machine.work / "go").touch()
     for job in (first, second):
         assert machine.end_of(job)["phase"] == "Succeeded"
-        machine.delete(job)
 
 
 def test_a_queue_of_higher_priority_takes_and_gives_back(machine: Here) -> None:
@@ -65,15 +72,13 @@ def test_a_queue_of_higher_priority_takes_and_gives_back(machine: Here) -> None:
     machine.do(machine.client.create(resource(high), None, high))
     victim, winner = gang("victim", "default", 3), gang("winner", "high", 3, script="sleep 1")
     machine.create(victim)
-    machine.until(victim, lambda job: job["status"].get("phase") == "Running")
+    machine.until(victim, is_running)
     machine.create(winner)
     assert machine.end_of(winner)["phase"] == "Succeeded"
-    machine.until(victim, lambda job: job["status"].get("phase") == "Running")
+    machine.until(victim, is_running)
     status = machine.do(machine.client.get(resource(victim), "default", "victim"))["status"]
     assert not any(each.get("restarts") for each in status["tasks"][0]["replicas"])
     assert machine.events("Preempting") == {("PodGroup/winner", "3 pods make way")}
-    for job in (victim, winner):
-        machine.delete(job)
 
 
 def test_a_pod_that_is_older_than_its_queue_allows_has_failed_for_good(machine: Here) -> None:
@@ -84,7 +89,6 @@ def test_a_pod_that_is_older_than_its_queue_allows_has_failed_for_good(machine: 
     status = machine.play(job)
     assert status["phase"] == "Failed"
     assert not any(each.get("restarts") for each in status["tasks"][0]["replicas"])
-    machine.delete(job)
 
 
 # ---- the commands
@@ -115,7 +119,7 @@ WAITING = {
     "ExceedsQuotaEver": (gang("greedy", "small", 2), "raise the quota of queue small to 2 cpu"),
     "WaitingForQuota": (gang("patient", "narrow", 1), "raise the quota of queue narrow to 4 cpu"),
     "DoesNotFitAnyNode": (gang("huge", "default", 1, "5"), "add 1 nodes with at least 5 cpu"),
-    "WaitingForResources": (gang("next", "default", 2), "add 1 nodes with at least 1 cpu"),
+    "WaitingForResources": (gang("next", "default", 2), "wait for the end of default/holder-worker-"),
 }
 
 
@@ -127,7 +131,8 @@ def test_why_tells_the_reason_first_and_then_what_would_help(busy: Bireme, reaso
     eventually(lambda: f"{name}-worker-0" in busy("get", "pods", "-o", "name").stdout)
     told = busy("why", name).stdout.splitlines()
     assert told[0] == reason
-    assert any(remedy in line for line in told[told.index("  what would help:") :]), told
+    helps = told[told.index("  what would help:") :]
+    assert any(remedy in line for line in helps), helps
     in_queue = job["spec"]["scheduler"]["t9kScheduler"]["queue"]
     if reason != "Misconfigured":
         rows = busy("queue", in_queue).stdout.splitlines()

@@ -192,4 +192,5 @@ def test_an_agent_takes_the_place_of_ssh(make_job: MakeJob, shell: str) -> None:
     (work / "bin/torchrun").chmod(0o755)
     launcher = start(job, BIREME_AGENT="/bin/sh /mnt/bireme/agent", PATH=ENV["PATH"])
     assert launcher.wait() == 5
-    assert sorted(launcher.stdout.split()) == ["0", "1"]
+    # The other node is stopped as soon as one has failed, and may not have come to say anything.
+    assert "1" in launcher.stdout.split()

@@ -64,14 +64,15 @@ def why_not() -> str | None:
 @contextmanager
 def cluster(parent: Path) -> Iterator[Cluster]:
     """The cluster, as long as the block runs; nothing of ours is left afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=parent))
-    existing = os.environ.get("BIREME_TEST_KUBECONFIG")
-    if existing:
-        yield Cluster(Path(existing), folder, None)
-        return
-    node = OneNodeCluster(recipes.archive("pause"), folder)
-    node.start()
-    try:
-        yield Cluster(node.kubeconfig, folder, node)
-    finally:
-        node.stop()
+    with tempfile.TemporaryDirectory(prefix="cluster-", dir=parent) as temporary:
+        folder = Path(temporary)
+        existing = os.environ.get("BIREME_TEST_KUBECONFIG")
+        if existing:
+            yield Cluster(Path(existing), folder, None)
+            return
+        node = OneNodeCluster(recipes.archive("pause"), folder)
+        node.start()
+        try:
+            yield Cluster(node.kubeconfig, folder, node)
+        finally:
+            node.stop()

@@ -57,13 +57,13 @@ async def _table(connection: Connection, home: str) -> list[str]:
 
 async def _line(connection: Connection, name: str, home: str) -> list[str]:
     from bireme.cli.table import align
-    from bireme.run.queues import load_state
-    from bireme.scheduling import Policy, schedule
+    from bireme.run.queues import load_state, policy_of
+    from bireme.scheduling import schedule
 
     state = await load_state(connection.client, home)
     if name not in state.queues:
         raise Failure(f"there is no queue {name}", "`bireme queue` lists them")
-    policy = Policy(permissions=connection.target.daemon is None)
+    policy = policy_of(state)
     decisions = schedule(state, policy, datetime.now(UTC))  # noqa: TID251 - a command asks the clock
     rows = [["POSITION", "GROUP", "PRIORITY", "REASON", "MESSAGE"]]
     waiting = [key for key in decisions.waiting if state.units[key].queue == name]

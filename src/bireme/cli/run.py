@@ -73,8 +73,20 @@ def command(
     from bireme.cli.targets import choose_to_run, run
 
     target = choose_to_run(asked)
+    if files and driver != "podman" and target.daemon is not None and target.daemon.driver != "podman":
+        _say_images_are_ignored(objects)
     said = {"bireme.dev/driver": driver} if driver else {}
     raise SystemExit(run(_run(target, asked.namespace, objects, said, detach=detach)))
+
+
+def _say_images_are_ignored(objects: list[Object]) -> None:
+    import msgspec
+
+    from bireme.cli.failures import say
+    from bireme.cli.manifests import is_job
+
+    if any(b'"image":' in msgspec.json.encode(obj) for obj in objects if is_job(obj)):
+        say("note: images are not used, but the programs of this machine (--driver podman uses images)")
 
 
 def _objects(files: tuple[str, ...], program: Program, needs_image: str) -> list[Object]:

@@ -37,6 +37,12 @@ import click
     help="Put off starts that would delay a known start of a group ahead.",
 )
 @click.option(
+    "--permissions/--no-permissions",
+    default=False,
+    show_default=True,
+    help="Ask queues' namespaceSelector here too, where no webhook does; who may by RBAC alone then may not.",
+)
+@click.option(
     "--topology",
     multiple=True,
     metavar="LABEL",
@@ -62,6 +68,7 @@ def command(
     leader_elect: bool,
     preemption: bool,
     backfill: bool,
+    permissions: bool,
 ) -> None:
     """Place the pods of queued jobs until SIGTERM: whole groups or nothing, in the order of the queues."""
     from bireme.cli.loops import run
@@ -71,7 +78,7 @@ def command(
     from bireme.scheduling import Policy
 
     log_to(sys.stderr, as_json=log_format == "json")
-    policy = Policy(preemption=preemption, backfill=backfill, topology=topology)
+    policy = Policy(preemption=preemption, backfill=backfill, topology=topology, permissions=permissions)
     options = Options(kubeconfig, context, home, leader_elect, health_host, health_port, policy)
     try:
         run(run_scheduler(options))

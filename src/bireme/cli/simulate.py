@@ -51,8 +51,8 @@ async def _decide(
     connection: Connection, objects: list[dict[str, Any]], home: str, now: datetime
 ) -> tuple[bool, list[str]]:
     from bireme.cli.explanations import tell
-    from bireme.run.queues import decode_group, decode_pod, load_state
-    from bireme.scheduling import Policy, schedule
+    from bireme.run.queues import decode_group, decode_pod, load_state, policy_of
+    from bireme.scheduling import schedule
     from bireme.scheduling.explain import explain
     from bireme.scheduling.units import Key
 
@@ -65,7 +65,7 @@ async def _decide(
     for each in objects:
         if each["kind"] == "Pod":
             state.put_pod(decode_pod(each))
-    policy = Policy(permissions=connection.target.daemon is None)
+    policy = policy_of(state)
     decisions = schedule(state, policy, now)
     names = {uid: tracked.pod.metadata.name for uid, tracked in state.pods.items()}
     for start in decisions.starts:

@@ -34,8 +34,8 @@ async def _why(asked: Asked, word: str, home: str) -> list[str]:
 
 async def _explain(connection: Connection, metadata: dict[str, Any], home: str) -> list[str]:
     from bireme.kube.errors import Forbidden
-    from bireme.run.queues import load_state
-    from bireme.scheduling import Policy, schedule
+    from bireme.run.queues import load_state, policy_of
+    from bireme.scheduling import schedule
     from bireme.scheduling.explain import explain
     from bireme.scheduling.units import Key
 
@@ -45,7 +45,7 @@ async def _explain(connection: Connection, metadata: dict[str, Any], home: str) 
         say("the whole cluster may not be read: this is what the scheduler wrote down")
         return await _written_down(connection, metadata)
     now = datetime.now(UTC)  # noqa: TID251 - a command asks the clock
-    policy = Policy(permissions=connection.target.daemon is None)
+    policy = policy_of(state)
     decisions = schedule(state, policy, now)
     explanation = explain(state, policy, now, decisions, Key(metadata["namespace"], metadata["name"]))
     if explanation is None:

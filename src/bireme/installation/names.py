@@ -7,6 +7,8 @@ from bireme.installation.expressions import Choice, Text, Value, Version, text
 APP: Final = "bireme"
 CONTROLLER: Final = "bireme-controller"
 """The controller's Deployment, ServiceAccount, lease and role."""
+SCHEDULER: Final = "bireme-scheduler"
+"""The same of the scheduler of queues."""
 KUBEFLOW: Final = "bireme-kubeflow"
 LAUNCHER: Final = "bireme-kubeflow-launcher"
 """What the controller holds so that it may grant it to launchers."""

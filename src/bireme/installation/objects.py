@@ -12,7 +12,7 @@ from bireme.installation.names import OURS
 from bireme.installation.parts import Part
 from bireme.installation.rbac import build_rbac
 from bireme.installation.webhooks import build_webhooks
-from bireme.installation.workload import build_workload
+from bireme.installation.workload import build_scheduler, build_workload
 
 
 def build_parts() -> dict[str, list[Part]]:
@@ -21,6 +21,7 @@ def build_parts() -> dict[str, list[Part]]:
         "rbac": build_rbac(),
         "webhooks": build_webhooks(),
         "controller": build_workload(),
+        "scheduler": build_scheduler(),
         "monitoring": build_monitoring(),
     }
 

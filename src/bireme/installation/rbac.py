@@ -13,6 +13,7 @@ from bireme.installation.names import (
     CONTROLLER,
     KUBEFLOW,
     LAUNCHER,
+    SCHEDULER,
     WATCHED,
     WEBHOOKS,
     cluster_name,
@@ -24,6 +25,7 @@ READ: Final = ("get", "list", "watch")
 FOLLOW: Final = ("list", "watch")
 KUBEFLOW_ON: Final = Value("kubeflow.enabled")
 WEBHOOKS_ON: Final = Value("webhooks.enabled")
+SCHEDULER_ON: Final = Value("scheduler.enabled")
 OWN_CERTIFICATES: Final = Not(Value("webhooks.certManager.enabled"))
 
 
@@ -89,6 +91,27 @@ LEASE_RULES: Final = (
 )
 """In the namespace of the installation."""
 
+_QUEUEING: Final = (POD_GROUP.plural, QUEUE.plural)
+SCHEDULER_RULES: Final = (
+    Rule("", ("nodes", "namespaces", "persistentvolumes"), FOLLOW),
+    Rule("", ("persistentvolumeclaims",), (*FOLLOW, "patch")),
+    Rule("storage.k8s.io", ("storageclasses",), FOLLOW),
+    Rule("", ("pods",), (*FOLLOW, "delete")),
+    Rule("", ("pods/binding",), ("create",)),
+    Rule("", ("pods/status",), ("patch",)),
+    Rule("", ("events",), ("create", "patch")),
+    Rule(QUEUE.group, _QUEUEING, FOLLOW),
+    Rule(QUEUE.group, _below(_QUEUEING, "status"), ("patch",)),
+)
+"""In the cluster: the scheduler of queues counts every pod on every node."""
+SCHEDULER_HOME_RULES: Final = (
+    Rule("coordination.k8s.io", ("leases",), ("create",)),
+    Rule("coordination.k8s.io", ("leases",), ("get", "update"), (SCHEDULER,)),
+    # A name binds list and watch that select it by metadata.name.
+    Rule("", ("configmaps",), FOLLOW, ("resource-shapes",)),
+)
+"""In the namespace of the installation."""
+
 CERTIFICATE_READ_RULES: Final = (Rule("", ("secrets",), ("get",), (WEBHOOKS,)),)
 CERTIFICATE_WRITE_RULES: Final = (Rule("", ("secrets",), ("update",), (WEBHOOKS,)),)
 """There too: the certificates of the webhooks, in a Secret that the installation brings, empty."""
@@ -111,7 +134,6 @@ EDIT_RULES: Final = (
     Rule(POD_GROUP.group, (POD_GROUP.plural,), _ALL_VERBS),
 )
 KUBEFLOW_EDIT_RULES: Final = (Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, _ALL_VERBS),)
-_QUEUEING: Final = (POD_GROUP.plural, QUEUE.plural)
 VIEW_RULES: Final = (
     Rule(GENERIC_JOB.group, _BATCH, READ),
     Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("get",)),
@@ -131,9 +153,17 @@ def build_rbac() -> list[Part]:
         "kind": "ServiceAccount",
         "metadata": metadata(CONTROLLER, "controller", Namespace()),
     }
+    scheduler = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(SCHEDULER, "scheduler", Namespace()),
+    }
     everywhere = Not(WATCHED)
     return [
         Part(account),
+        Part(scheduler, (SCHEDULER_ON,)),
+        *_cluster_grant(SCHEDULER, SCHEDULER_RULES, SCHEDULER_ON, holder=SCHEDULER),
+        *_grant(SCHEDULER, SCHEDULER_HOME_RULES, Namespace(), SCHEDULER_ON, holder=SCHEDULER),
         *_cluster_grant(CONTROLLER, CONTROLLER_RULES, everywhere),
         *_grant(CONTROLLER, CONTROLLER_RULES, WATCHED, WATCHED),
         *_cluster_grant(KUBEFLOW, KUBEFLOW_RULES, everywhere, KUBEFLOW_ON),
@@ -152,39 +182,45 @@ def build_rbac() -> list[Part]:
     ]
 
 
-def _cluster_grant(name: str, rules: Sequence[Rule], *when: Any) -> list[Part]:
-    """A role of the whole cluster, and that the controller has it."""
+def _cluster_grant(name: str, rules: Sequence[Rule], *when: Any, holder: str = CONTROLLER) -> list[Part]:
+    """A role of the whole cluster, and that its holder has it."""
     named = cluster_name(name)
     return [
-        Part(_role("ClusterRole", named, None, rules), when),
-        Part(_binding("ClusterRole", named, None), when),
+        Part(_role("ClusterRole", named, None, rules, holder), when),
+        Part(_binding("ClusterRole", named, None, holder), when),
     ]
 
 
-def _grant(name: str, rules: Sequence[Rule], namespace: Any, *when: Any) -> list[Part]:
-    """A role in one namespace, and that the controller has it."""
+def _grant(
+    name: str, rules: Sequence[Rule], namespace: Any, *when: Any, holder: str = CONTROLLER
+) -> list[Part]:
+    """A role in one namespace, and that its holder has it."""
     return [
-        Part(_role("Role", name, namespace, rules), when),
-        Part(_binding("Role", name, namespace), when),
+        Part(_role("Role", name, namespace, rules, holder), when),
+        Part(_binding("Role", name, namespace, holder), when),
     ]
 
 
-def _role(kind: str, name: Any, namespace: Any, rules: Sequence[Rule]) -> Tree:
+def _component(holder: str) -> str:
+    return holder.removeprefix("bireme-")
+
+
+def _role(kind: str, name: Any, namespace: Any, rules: Sequence[Rule], holder: str = CONTROLLER) -> Tree:
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": kind,
-        "metadata": metadata(name, "controller", namespace),
+        "metadata": metadata(name, _component(holder), namespace),
         "rules": [rule.tree() for rule in rules],
     }
 
 
-def _binding(kind: str, name: Any, namespace: Any) -> Tree:
+def _binding(kind: str, name: Any, namespace: Any, holder: str) -> Tree:
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": f"{kind}Binding",
-        "metadata": metadata(name, "controller", namespace),
+        "metadata": metadata(name, _component(holder), namespace),
         "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": Namespace()}],
+        "subjects": [{"kind": "ServiceAccount", "name": holder, "namespace": Namespace()}],
     }
 
 

@@ -38,15 +38,6 @@ class Kubeflow(Group, frozen=True):
     ] = False
 
 
-class Scheduler(Group, frozen=True):
-    """The scheduler of queues."""
-
-    enabled: Annotated[
-        bool,
-        Meta(description="Not in this version; must be false.", extra_json_schema={"const": False}),
-    ] = False
-
-
 class Resources(Group, frozen=True):
     """As a container's resources are."""
 
@@ -65,6 +56,36 @@ class Controller(Group, frozen=True):
     keep_messages: Annotated[
         bool, Meta(description="Keep the end of a failed replica's output in its job's status.")
     ] = True
+    log_format: Annotated[Literal["json", "text"], Meta(description="How logs are written.")] = "json"
+    resources: Annotated[Resources, Meta(description="Of the container.")] = Resources()
+    node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes it may be on.")] = {}
+    tolerations: Annotated[list[dict[str, Any]], Meta(description="Taints it bears.")] = []
+    affinity: Annotated[dict[str, Any], Meta(description="As a pod's affinity.")] = {}
+    priority_class_name: Annotated[str, Meta(description="Its priority class, none when empty.")] = ""
+    pod_annotations: Annotated[dict[str, str], Meta(description="More annotations of its pods.")] = {}
+
+
+class Scheduler(Group, frozen=True):
+    """The scheduler of queues."""
+
+    enabled: Annotated[
+        bool,
+        Meta(description="Place the pods of queued jobs. It serves the whole cluster, one is enough."),
+    ] = False
+    replicas: Annotated[int, Meta(description="One leads, the others wait.", ge=1)] = 2
+    preemption: Annotated[
+        bool, Meta(description="Let queues take from preemptible queues of lower priority.")
+    ] = True
+    backfill: Annotated[
+        bool, Meta(description="Put off starts that would delay a known start of a group ahead.")
+    ] = True
+    permissions: Annotated[
+        bool,
+        Meta(
+            description="Let the scheduler, too, ask queues' namespaceSelector; who is allowed by RBAC alone "
+            "is then not. For installations without webhooks."
+        ),
+    ] = False
     log_format: Annotated[Literal["json", "text"], Meta(description="How logs are written.")] = "json"
     resources: Annotated[Resources, Meta(description="Of the container.")] = Resources()
     node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes it may be on.")] = {}
@@ -230,10 +251,6 @@ def read_values(given: dict[str, Any]) -> dict[str, Any]:
         message, _, place = str(error).partition(" - at ")
         path = place.strip("`").removeprefix("$").removeprefix(".") or "the values"
         raise ValuesError(f"{path}: {message}") from error
-    if values.scheduler.enabled:
-        raise ValuesError(
-            "scheduler.enabled: true is not possible: this version has no scheduler for clusters"
-        )
     plain: dict[str, Any] = msgspec.to_builtins(values)
     return plain
 

@@ -3,9 +3,18 @@
 from typing import Any, Final
 
 from bireme.installation.expressions import Choice, FirstSet, Namespace, Value, Version, text
-from bireme.installation.names import CONTROLLER, METRICS, WATCHED, WEBHOOKS, cluster_name, labels, selector
+from bireme.installation.names import (
+    CONTROLLER,
+    METRICS,
+    SCHEDULER,
+    WATCHED,
+    WEBHOOKS,
+    cluster_name,
+    labels,
+    selector,
+)
 from bireme.installation.parts import Part, Tree, here
-from bireme.installation.rbac import WEBHOOKS_ON
+from bireme.installation.rbac import SCHEDULER_ON, WEBHOOKS_ON
 
 HEALTH_PORT: Final = 8081
 NOBODY: Final = 65532
@@ -21,6 +30,32 @@ def build_workload() -> list[Part]:
         Part(_webhook_service(), (WEBHOOKS_ON,)),
         Part(_disruption_budget(), (Value("podDisruptionBudget.enabled"),)),
         Part(_network_policy(), (Value("networkPolicy.enabled"),)),
+    ]
+
+
+def build_scheduler() -> list[Part]:
+    """The scheduler of queues, for whoever wants it."""
+    ports = [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
+    budget = _disruption_budget(SCHEDULER, "scheduler")
+    return [
+        Part(build_deployment("scheduler", SCHEDULER, _scheduler_arguments(), ports), (SCHEDULER_ON,)),
+        Part(budget, (SCHEDULER_ON, Value("podDisruptionBudget.enabled"))),
+    ]
+
+
+def _scheduler_arguments() -> list[Any]:
+    def switch(name: str) -> Choice:
+        return Choice(Value(f"scheduler.{name}"), f"--{name}", f"--no-{name}")
+
+    return [
+        "scheduler",
+        text("--home=%s", Namespace()),
+        switch("preemption"),
+        switch("backfill"),
+        switch("permissions"),
+        "--health-host=*",
+        f"--health-port={HEALTH_PORT}",
+        text("--log-format=%s", Value("scheduler.logFormat")),
     ]
 
 
@@ -151,13 +186,13 @@ def _webhook_service() -> Tree:
     return _service(WEBHOOKS, 443, "webhooks")
 
 
-def _disruption_budget() -> Tree:
+def _disruption_budget(name: str = CONTROLLER, component: str = "controller") -> Tree:
     # Not minAvailable: with a single replica that would keep a node from ever being drained.
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": here(CONTROLLER, "controller"),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector("controller")}},
+        "metadata": here(name, component),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector(component)}},
     }
 
 

@@ -94,6 +94,7 @@ def _describe(running: Embedded, *, stays: bool) -> Daemon:
         machine.name,
         stays,
         socket=str(server.socket),
+        driver=running.driver,
     )
 
 

@@ -38,6 +38,7 @@ class Embedded(NamedTuple):
 
     server: Running
     machine: Machine
+    driver: str = PROCESS
 
 
 @contextlib.asynccontextmanager
@@ -76,7 +77,7 @@ async def embedded(
         }
         try:
             async with keep_running(parts):
-                yield Embedded(running, machine)
+                yield Embedded(running, machine, driver)
         finally:
             await client.close()
 

@@ -40,6 +40,7 @@ class Daemon(msgspec.Struct, frozen=True, rename="camel"):
     stays: bool = True
     ending: bool = False
     socket: str = ""
+    driver: str = ""
 
 
 def card(folder: Path) -> Path:

@@ -23,8 +23,9 @@ from bireme.kube.resources import (
     Resource,
     resource_of,
 )
-from bireme.scheduling import State
+from bireme.scheduling import Policy, State
 from bireme.scheduling.objects import Claim, Namespace, Node, Pod, Profiles, StorageClass, Volume
+from bireme.scheduling.reasons import Reason
 
 
 async def load_state(client: Client, home: str) -> State:
@@ -73,6 +74,13 @@ async def _profiles(client: Client, home: str) -> Profiles:
         return read_profiles((await client.get(CONFIG_MAPS, home, SHAPES, type=ConfigMap)).data)
     except (Forbidden, NotFound):
         return Profiles()
+
+
+def policy_of(state: State) -> Policy:
+    """The scheduler's policy as far as it shows: whether it asks queues' namespaceSelector."""
+    groups = [unit.group.status for unit in state.units.values() if unit.group is not None]
+    told = {status.waiting.reason for status in groups if status is not None and status.waiting is not None}
+    return Policy(permissions=Reason.NOT_PERMITTED.value in told)
 
 
 def decode_pod(manifest: dict[str, Any]) -> Pod:

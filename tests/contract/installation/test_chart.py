@@ -20,6 +20,7 @@ NAME = KUBEFLOW_MPI_JOB.crd_name
 VALUES: dict[str, dict[str, Any]] = {
     "default": {"crds": {"install": False}},
     "one-namespace": {"watchNamespace": "team", "crds": {"install": False}},
+    "scheduler": {"crds": {"install": False}, "scheduler": {"enabled": True, "preemption": False}},
     "everything": {
         "kubeflow": {"enabled": True},
         "image": {"repository": 'registry.example/"odd": {{ name }}', "tag": "1.0"},
@@ -55,7 +56,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "range": {"controller": {"replicas": 0}},
     "choice": {"webhooks": {"failurePolicy": "Maybe"}},
     "name": {"watchNamespace": "Team"},
-    "not-yet": {"scheduler": {"enabled": True}},
+    "no-replicas": {"scheduler": {"enabled": True, "replicas": 0}},
 }
 
 

@@ -15,7 +15,7 @@ BEGIN = (
     "<!-- The table of planted bugs: `PYTHONPATH=tests python -m simulation.bugs.hunt` writes it anew. -->\n"
 )
 END = "<!-- End of the table. -->\n"
-MOST_SEEDS = 1000
+MOST_SEEDS = 2000
 
 
 class Catch(NamedTuple):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,8 +27,11 @@ log = logging.getLogger("bireme.scheduler")
 
 AT_ONCE: Final = 64
 """Calls under way at a time."""
+RETRY_SECONDS: Final = 1.0
+"""How long what could not be done counts as done, before it is decided anew."""
 PROVISION_SECONDS: Final = 100.0
 """How long a provisioner may take to make the volumes of a pod that is about to be bound."""
+Begin = Callable[[Coroutine[Any, Any, None]], object]
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 
@@ -41,7 +44,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 class Carrier:
-    """Binds, evicts and deletes; what fails is decided anew in the next round."""
+    """Binds, evicts and deletes, while rounds go on; what fails is decided anew after a moment."""
 
     def __init__(self, client: Client, mirror: Mirror, clock: Clock) -> None:
         self._client, self._mirror, self._clock = client, mirror, clock
@@ -50,31 +53,39 @@ class Carrier:
         self.bound = 0
         self.failed = 0
 
-    async def carry_out(self, decisions: Decisions, now: datetime) -> bool:
-        """Do all of it, every gang by itself; return whether all went well."""
-        results = await asyncio.gather(
-            *(self._expire(each.pod, each.queue, now) for each in decisions.expirations),
-            *(self._make_anew(each.unit, each.pods, now) for each in decisions.made_anew),
-            *(self._evict(each.unit, each.pods, now) for each in decisions.evictions),
-            *(self._start(each, now) for each in decisions.starts),
-        )
-        return all(results)
+    def carry_out(self, decisions: Decisions, now: datetime, begin: Begin) -> None:
+        """Take all of it into the picture at once, and begin with it; every gang goes by itself."""
+        for expired in decisions.expirations:
+            begin(self._expire(self._leaving([expired.pod], now), expired.queue, now))
+        for anew in decisions.made_anew:
+            begin(self._make_anew(anew.unit, self._leaving(anew.pods, now), now))
+        for evict in decisions.evictions:
+            begin(self._evict(evict.unit, self._leaving(evict.pods, now), now))
+        for start in decisions.starts:
+            pods = [(self._mirror.state.pods[uid], node) for uid, node in start.nodes.items()]
+            for uid, node in start.nodes.items():
+                self._mirror.assume(uid, node)
+            begin(self._start(start, pods, now))
+
+    def _leaving(self, uids: Iterable[str], now: datetime) -> list[ObjectMeta]:
+        """The pods that are to go, which count as leaving from now on."""
+        found = [self._mirror.state.pods[uid].pod.metadata for uid in uids]
+        for metadata in found:
+            self._mirror.assume_leaving(metadata.uid, now)
+        return found
 
     # Starting.
 
-    async def _start(self, start: Start, now: datetime) -> bool:
-        pods = [(self._mirror.state.pods[uid], node) for uid, node in start.nodes.items()]
-        for uid, node in start.nodes.items():
-            self._mirror.assume(uid, node)
+    async def _start(self, start: Start, pods: Sequence[tuple[Tracked, str]], now: datetime) -> None:
         if start.plan is not None and not await self._write_plan(start.unit, start.plan):
+            await self._clock.sleep(RETRY_SECONDS)
             for uid in start.nodes:
                 self._mirror.forget(uid)
-            return False
+            return
         await self._provide_volumes(pods)
         results = await asyncio.gather(*(self._bind(tracked, node) for tracked, node in pods))
         if all(results) and start.plan is not None:
             await self._tell(start.unit, "Normal", "Scheduled", f"{len(pods)} pods are bound", now)
-        return all(results)
 
     async def _write_plan(self, unit: Key, plan: GangBinding) -> bool:
         """Write the plan down before its first pod is bound: whoever comes next then knows what was begun."""
@@ -106,10 +117,11 @@ class Carrier:
             except KubeError as error:
                 self.failed += 1
                 log.info("%s is not bound to %s: %s", metadata.name, node, error)
-                await self._look_again(metadata)
-                return False
-        self.bound += 1
-        return True
+            else:
+                self.bound += 1
+                return True
+        await self._look_again(metadata)
+        return False
 
     async def _look_again(self, metadata: ObjectMeta) -> None:
         """See where a pod is that could not be bound: an answer was lost, or somebody else was faster."""
@@ -118,8 +130,9 @@ class Carrier:
             pod = await self._client.get(PODS, metadata.namespace, metadata.name, type=Pod)
             node = pod.spec.node_name if pod.metadata.uid == metadata.uid else ""
         if node:
-            self._mirror.assume(metadata.uid, node)
+            self._mirror.found_on(metadata.uid, node)
         else:
+            await self._clock.sleep(RETRY_SECONDS)
             self._mirror.forget(metadata.uid)
 
     async def _provide_volumes(self, pods: Sequence[tuple[Tracked, str]]) -> None:
@@ -147,43 +160,35 @@ class Carrier:
 
     # Ending.
 
-    async def _expire(self, uid: str, queue: str, now: datetime) -> bool:
-        message = f"exists for longer than queue {queue} allows"
-        return await self._end(uid, "MaxDurationExceeded", message, now)
+    async def _expire(self, pods: Sequence[ObjectMeta], queue: str, now: datetime) -> None:
+        await self._end_all(pods, "MaxDurationExceeded", f"exists for longer than queue {queue} allows", now)
 
-    async def _evict(self, unit: Key, uids: Sequence[str], now: datetime) -> bool:
+    async def _evict(self, unit: Key, pods: Sequence[ObjectMeta], now: datetime) -> None:
         message = f"makes way for {unit.short}, of a queue of higher priority"
-        ended = await self._end_all(uids, "PreemptionByScheduler", message, now)
-        await self._tell(unit, "Normal", "Preempting", f"{len(uids)} pods make way", now)
-        return ended
+        await self._end_all(pods, "PreemptionByScheduler", message, now)
+        await self._tell(unit, "Normal", "Preempting", f"{len(pods)} pods make way", now)
 
-    async def _make_anew(self, unit: Key, uids: Sequence[str], now: datetime) -> bool:
+    async def _make_anew(self, unit: Key, pods: Sequence[ObjectMeta], now: datetime) -> None:
         message = "only a part of its group could be bound; all of its pods are made anew"
-        ended = await self._end_all(uids, "GangNotWhole", message, now)
+        await self._end_all(pods, "GangNotWhole", message, now)
         await self._tell(unit, "Warning", "GangNotWhole", message, now)
-        return ended
 
-    async def _end_all(self, uids: Sequence[str], reason: str, message: str, now: datetime) -> bool:
-        return all(await asyncio.gather(*(self._end(uid, reason, message, now) for uid in uids)))
+    async def _end_all(self, pods: Sequence[ObjectMeta], reason: str, message: str, now: datetime) -> None:
+        await asyncio.gather(*(self._end(metadata, reason, message, now) for metadata in pods))
 
-    async def _end(self, uid: str, reason: str, message: str, now: datetime) -> bool:
+    async def _end(self, metadata: ObjectMeta, reason: str, message: str, now: datetime) -> None:
         """Say why, then delete: a controller that sees the pod go knows that its program did not fail."""
-        tracked = self._mirror.state.pods.get(uid)
-        if tracked is None:
-            return True
-        metadata = tracked.pod.metadata
-        self._mirror.assume_leaving(uid, now)
         async with self._calls:
             try:
                 await self._mark(metadata, reason, message, now)
-                await self._client.delete(PODS, metadata.namespace, metadata.name, uid=uid)
+                await self._client.delete(PODS, metadata.namespace, metadata.name, uid=metadata.uid)
             except KubeError as error:
                 log.warning("%s is not ended: %s", metadata.name, error)
-                self._mirror.forget_leaving(uid)
-                return False
+                await self._clock.sleep(RETRY_SECONDS)
+                self._mirror.forget_leaving(metadata.uid)
+                return
         about = About("v1", "Pod", metadata)
         await self._record(about, EmitEvent("Normal", reason, message), now)
-        return True
 
     async def _mark(self, metadata: ObjectMeta, reason: str, message: str, now: datetime) -> None:
         condition = {

@@ -10,6 +10,7 @@ from bireme.control.controller import Clock as TimeOfDay
 from bireme.control.controller import WallClock
 from bireme.control.metrics import Metrics
 from bireme.control.scheduler.carrier import Carrier
+from bireme.control.scheduler.metrics import SchedulerMetrics
 from bireme.control.scheduler.mirror import Mirror
 from bireme.control.scheduler.reporter import Reporter
 from bireme.kube.cache import Cache
@@ -23,8 +24,6 @@ log = logging.getLogger("bireme.scheduler")
 REPORTERS: Final = 8
 GATHER_SECONDS: Final = 0.01
 """A gang's pods are made one by one: a round waits so long for what comes together."""
-RETRY_SECONDS: Final = 1.0
-"""After a round that could not be carried out: nothing may be heard that says to try again."""
 LARGE: Final = 2000
 """From so many nodes and pods on, a round is decided beside the event loop, so that leases are renewed."""
 
@@ -53,6 +52,7 @@ class Scheduler:
         self._carrier = Carrier(client, self.mirror, client.clock)
         self._reporter = Reporter(client, self.mirror)
         self.metrics = metrics or Metrics()
+        self._figures = SchedulerMetrics(self.metrics.registry, self.statistics, self._reporter.reasons)
         self.rounds = 0
 
     def _touch(self, subject: Key | str) -> None:
@@ -67,25 +67,25 @@ class Scheduler:
             log.info("caches are in step")
             for _ in range(REPORTERS):
                 tasks.create_task(self._reporter.work(self._clock.now))
-            await self._rounds()
+            await self._rounds(tasks)
 
-    async def _rounds(self) -> None:
+    async def _rounds(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             self._wake.clear()
-            decisions, went_well = await self._round()
-            if went_well:
-                await self._rest(decisions.wake_at)
-            else:
-                await self._sleep.sleep(RETRY_SECONDS)
+            decisions = await self._round(tasks)
+            await self._rest(decisions.wake_at)
 
-    async def _round(self) -> tuple[Decisions, bool]:
-        """Decide on the picture of now, and carry it out; also whether that went well."""
+    async def _round(self, tasks: asyncio.TaskGroup) -> Decisions:
+        """Decide on the picture of now, and begin to carry it out; a call that hangs holds up nobody else."""
         self.mirror.catch_up()
         now = self._clock.now()
+        begun = self._sleep.now()
         decisions = await self._decide(now)
+        self._figures.round_seconds.observe(self._sleep.now() - begun)
         self.rounds += 1
         self._reporter.heard(decisions)
-        return decisions, await self._carrier.carry_out(decisions, now)
+        self._carrier.carry_out(decisions, now, tasks.create_task)
+        return decisions
 
     async def _decide(self, now: datetime) -> Decisions:
         state = self.mirror.state

@@ -75,8 +75,7 @@ class Mirror:
 
     def _heard(self, take: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         def on_change(old: Any, new: Any) -> None:
-            self._news.append(lambda: take(old, new))
-            self._on_change()
+            self._later(lambda: take(old, new))
 
         return on_change
 
@@ -97,9 +96,16 @@ class Mirror:
 
     def forget(self, uid: str) -> None:
         """The pod was not bound after all."""
+        self._later(lambda: self._forget(uid))
+
+    def _forget(self, uid: str) -> None:
         tracked = self.state.pods.get(uid)
         if self._assumed.pop(uid, None) is not None and tracked is not None:
             self.state.put_pod(_on(tracked.pod, ""))
+
+    def found_on(self, uid: str, node: str) -> None:
+        """The pod is on a node, but perhaps on another one than was decided."""
+        self._later(lambda: self.assume(uid, node))
 
     def is_being_bound(self, unit: Unit) -> bool:
         """Whether a pod counts as bound that no watch has shown on its node."""
@@ -114,9 +120,17 @@ class Mirror:
 
     def forget_leaving(self, uid: str) -> None:
         """The pod was not deleted after all."""
+        self._later(lambda: self._forget_leaving(uid))
+
+    def _forget_leaving(self, uid: str) -> None:
         tracked = self.state.pods.get(uid)
         if self._ended.pop(uid, None) is not None and tracked is not None:
             self.state.put_pod(_leaving(tracked.pod, None))
+
+    def _later(self, take: Callable[[], None]) -> None:
+        """Change the picture between two rounds: one may be looking at it."""
+        self._news.append(take)
+        self._on_change()
 
     # What watches tell.
 

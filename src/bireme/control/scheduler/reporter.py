@@ -1,7 +1,7 @@
 """Tells what is: the status of Queues and PodGroups, and the PodScheduled condition of pods that wait."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -48,6 +48,13 @@ class Reporter:
         changed = {key for key in {*before, *self._waiting} if before.get(key) != self._waiting.get(key)}
         for key in changed:
             self.queue.add_after(key, PATIENCE_SECONDS if key in self._waiting else REST_SECONDS)
+
+    def reasons(self) -> Iterator[tuple[str, str]]:
+        """The queue and the reason of each group that waits."""
+        for key, verdict in self._waiting.items():
+            unit = self._mirror.state.units.get(key)
+            if unit is not None:
+                yield unit.queue, verdict.reason.value
 
     def touch(self, subject: Subject) -> None:
         """Something of it changed."""

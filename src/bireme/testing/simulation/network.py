@@ -152,9 +152,10 @@ class Connection:
         self._dead = False
 
     def die(self) -> None:
-        """Let nothing of the process through any more."""
-        self._dead = True
-        self._network.connections.remove(self)
+        """Let nothing of the process through any more; twice is once."""
+        if not self._dead:
+            self._dead = True
+            self._network.connections.remove(self)
 
     async def close(self) -> None:
         """Nothing is kept that had to be closed."""

@@ -39,7 +39,11 @@ class GangJudge:
         return (lease["spec"].get("holderIdentity") or "") if lease is not None else ""
 
     def _hear(self, write: Write) -> None:
-        if write.kind is not POD or write.before is None or write.after is None:
+        if write.before is None or write.after is None:
+            return
+        if write.kind is GROUPS and _has_plan(write.before) and not _has_plan(write.after):
+            self._check_whole(write.after)
+        if write.kind is not POD:
             return
         if not write.before["spec"].get("nodeName") and write.after["spec"].get("nodeName"):
             self._check_plan(group_of(write.after))
@@ -50,8 +54,15 @@ class GangJudge:
         group = self._cluster.store.find(GROUPS, name, namespace=NAMESPACE_OF_JOBS)
         if group is None or settled >= group["spec"]["minMember"]:
             return
-        if not (group.get("status") or {}).get("binding"):
+        if not _has_plan(group):
             self.accuse("no bind without a plan", f"{name} has {settled} bound pods, and no plan")
+
+    def _check_whole(self, group: Object) -> None:
+        """A plan stays until the last pod is bound; one that was lost since then is another matter."""
+        pods = self._world.pods_of(group["metadata"]["name"])
+        settled = sum(map(is_settled, pods))
+        if 0 < settled < group["spec"]["minMember"] and len(pods) == group["spec"]["minMember"]:
+            self.accuse("a plan stays until it is done", f"{group['metadata']['name']}: {settled} are bound")
 
     def check_end(self) -> None:
         for group in self._scenario.groups:
@@ -61,3 +72,7 @@ class GangJudge:
             if not self._world.is_over(group):
                 phases = [pod["status"].get("phase") for pod in self._world.pods_of(group.name)]
                 self.accuse("every gang comes to its end", f"{group.name}: {phases}")
+
+
+def _has_plan(group: Object) -> bool:
+    return bool((group.get("status") or {}).get("binding"))

@@ -1,0 +1,104 @@
+"""`bireme scheduler` as a process: it leads, is killed, another takes over, and it stops cleanly."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bireme.kube.resources import LEASES
+from support.control_plane import ControlPlane
+from support.queued_world import QueuedWorld, queued, queued_world
+
+pytestmark = pytest.mark.xdist_group("control_plane")
+
+BIREME = Path(sys.executable).parent / "bireme"
+
+
+@contextmanager
+def scheduler(plane: ControlPlane, home: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The process and its health port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    command = [
+        str(BIREME), "scheduler", "--kubeconfig", str(plane.kubeconfig), "--home", home,
+        "--health-port", str(port),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process, port
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+    except OSError:
+        return 0, ""
+
+
+def test_a_scheduler_that_is_killed_is_followed_by_the_one_that_waits(scheduled_plane: ControlPlane) -> None:
+    async def scene(world: QueuedWorld) -> None:
+        queue = await world.add_queue("main")
+        with (
+            scheduler(scheduled_plane, world.namespace) as (first, port),
+            scheduler(scheduled_plane, world.namespace) as (second, other_port),
+        ):
+            before = queued("before", queue, 2)
+            await world.create(before)
+            await world.wait_bound("before", 2)
+            lease = await world.client.get(LEASES, world.namespace, "bireme-scheduler")
+            texts = [await asyncio.to_thread(get, each, "/metrics") for each in (port, other_port)]
+            leads = [
+                'leader_election_master_status{name="bireme-scheduler"} 1.0' in text for _, text in texts
+            ]
+            assert sorted(leads) == [False, True]
+            leader, follower = (first, second) if leads[0] else (second, first)
+            text = texts[0 if leads[0] else 1][1]
+            for line in (
+                'bireme_scheduler_binds_total{result="bound"} 2.0',
+                "bireme_scheduler_round_seconds_count",
+                'rest_client_requests_total{code="201",method="bind",resource="pods"} 2.0',
+            ):
+                assert f"\n{line}" in text, text
+
+            leader.kill()
+            after = queued("after", queue, 2)
+            await world.create(after)
+            await world.wait_bound("after", 2)
+            taken = await world.client.get(LEASES, world.namespace, "bireme-scheduler")
+            assert taken["spec"]["holderIdentity"] != lease["spec"]["holderIdentity"]
+
+            follower.send_signal(signal.SIGTERM)
+            _, log = await asyncio.to_thread(follower.communicate, None, 60)
+            assert follower.returncode == 0, log
+            assert "Traceback" not in log
+            given_back = await world.client.get(LEASES, world.namespace, "bireme-scheduler")
+            assert not given_back["spec"].get("holderIdentity")
+
+    async def main() -> None:
+        async with queued_world(scheduled_plane, "process-of-queues", "2", "2") as world:
+            await scene(world)
+
+    asyncio.run(main())
+
+
+def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
+    command = [str(BIREME), "scheduler", "--kubeconfig", str(tmp_path / "nothing")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode != 0
+    assert "nothing" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -11,7 +11,7 @@ from bireme.kube.errors import Conflict
 from bireme.kube.resources import NAMESPACES, PODS
 from support.control_plane import ControlPlane
 from support.kubelets import NODE_LABEL
-from support.queued_world import QueuedWorld, conditions, queued, queued_world, scheduling
+from support.queued_world import MortalTransport, QueuedWorld, conditions, queued, queued_world, scheduling
 
 pytestmark = pytest.mark.xdist_group("control_plane")
 
@@ -146,8 +146,13 @@ def test_killed_after_any_write_the_next_scheduler_completes_the_gang(scheduled_
             await world.create(job)
             await world.wait_pods(*(f"gang-{writes}-worker-{index}" for index in range(3)))
             async with scheduling(scheduled_plane, writes) as (_, transport):
-                async with asyncio.timeout(60):
-                    await transport.died.wait()
+
+                async def over(name: str = f"gang-{writes}", life: MortalTransport = transport) -> bool:
+                    status = (await world.group(name)).get("status") or {}
+                    told_all = status.get("running") == 3 and "binding" not in status
+                    return life.died.is_set() or told_all
+
+                await world.wait(over, "its last write, or all there is to write")
                 sent = transport.sent
             bound = len(await world.bound(f"gang-{writes}"))
             if 0 < bound < 3:

@@ -70,6 +70,7 @@ class Here:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._stack = contextlib.AsyncExitStack()
+        self._created: list[Object] = []
 
     def start(self) -> None:
         watch_over(self.folder)
@@ -100,7 +101,14 @@ class Here:
     def create(self, job: Object) -> Object:
         annotations = {"bireme.dev/path": PATH} | (job["metadata"].get("annotations") or {})
         body = job | {"metadata": job["metadata"] | {"annotations": annotations}}
-        return self.do(self.client.create(resource(job), "default", body))
+        made = self.do(self.client.create(resource(job), "default", body))
+        self._created.append(made)
+        return made
+
+    def clear(self) -> None:
+        """Delete what a test has created and left: also one that failed must not be another's trouble."""
+        while self._created:
+            self.delete(self._created.pop())
 
     def play(self, job: Object) -> Object:
         """Run a job to its end; return its status."""
@@ -152,10 +160,14 @@ class Here:
         return sorted(pod["metadata"]["name"] for pod in listing.items)
 
     def output(self, pod: str, container: str = "main") -> str:
-        """What the attempts at a container have written so far."""
+        """What the attempts at a container have written so far, less a harmless word of mpirun.
+
+        Its child may be too fast for its parent, which says so now and then.
+        """
         uid = self.pod(pod)["metadata"]["uid"]
         files = sorted((self.folder / f"node/pods/{uid}/output/{container}").glob("*.log"))
-        return "".join(file.read_text() for file in files)
+        lines = [line for file in files for line in file.read_text().splitlines(keepends=True)]
+        return "".join(line for line in lines if "Warning: setpgid" not in line)
 
     def events(self, reason: str) -> set[tuple[str, str]]:
         """About whom an Event with this reason was written, and what it says."""

@@ -65,6 +65,13 @@ class Not(Expression, frozen=True):
     condition: Any
 
 
+class Is(Expression, frozen=True):
+    """Whether a value is this word."""
+
+    value: Any
+    word: str
+
+
 class Merged(Expression, frozen=True):
     """One map with another's entries beside its own; its own win."""
 
@@ -105,6 +112,8 @@ def _resolve(expression: Expression, world: World) -> Any:
             return resolve(yes if resolve(condition, world) else no, world)
         case Not(condition):
             return not resolve(condition, world)
+        case Is(value, word):
+            return resolve(value, world) == word
         case Merged(own, more):
             return {**resolve(more, world), **resolve(own, world)}
     raise TypeError(expression)
@@ -149,6 +158,8 @@ def _as_helm(expression: Expression) -> str:
             return f"(ternary {as_helm(yes)} {as_helm(no)} {_holds(condition)})"
         case Not(condition):
             return f"(empty {as_helm(condition)})"
+        case Is(value, word):
+            return f"(eq {as_helm(value)} {json.dumps(word)})"
         case Merged(own, more):
             return f"(merge {as_helm(own)} {as_helm(more)})"
     raise TypeError(expression)

@@ -6,6 +6,7 @@ from typing import Any
 from bireme import __version__
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS, KUBEFLOW_MPI_JOB
+from bireme.installation.engines import build_engines
 from bireme.installation.expressions import World, resolve
 from bireme.installation.monitoring import build_monitoring
 from bireme.installation.names import OURS
@@ -22,6 +23,7 @@ def build_parts() -> dict[str, list[Part]]:
         "webhooks": build_webhooks(),
         "controller": build_workload(),
         "scheduler": build_scheduler(),
+        "engines": build_engines(),
         "monitoring": build_monitoring(),
     }
 

@@ -162,19 +162,19 @@ def build_rbac() -> list[Part]:
     return [
         Part(account),
         Part(scheduler, (SCHEDULER_ON,)),
-        *_cluster_grant(SCHEDULER, SCHEDULER_RULES, SCHEDULER_ON, holder=SCHEDULER),
-        *_grant(SCHEDULER, SCHEDULER_HOME_RULES, Namespace(), SCHEDULER_ON, holder=SCHEDULER),
-        *_cluster_grant(CONTROLLER, CONTROLLER_RULES, everywhere),
-        *_grant(CONTROLLER, CONTROLLER_RULES, WATCHED, WATCHED),
-        *_cluster_grant(KUBEFLOW, KUBEFLOW_RULES, everywhere, KUBEFLOW_ON),
-        *_grant(KUBEFLOW, KUBEFLOW_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
-        *_cluster_grant(LAUNCHER, LAUNCHER_RULES, everywhere, KUBEFLOW_ON),
-        *_grant(LAUNCHER, LAUNCHER_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
-        *_grant(f"{CONTROLLER}-lease", LEASE_RULES, Namespace()),
-        *_grant(f"{WEBHOOKS}-certificates", CERTIFICATE_READ_RULES, Namespace(), WEBHOOKS_ON),
-        *_grant(f"{WEBHOOKS}-rotation", CERTIFICATE_WRITE_RULES, Namespace(), WEBHOOKS_ON, OWN_CERTIFICATES),
-        *_cluster_grant(WEBHOOKS, WEBHOOK_RULES, WEBHOOKS_ON),
-        *_cluster_grant(f"{WEBHOOKS}-trust", TRUST_RULES, WEBHOOKS_ON, OWN_CERTIFICATES),
+        *cluster_grant(SCHEDULER, SCHEDULER_RULES, SCHEDULER_ON, holder=SCHEDULER),
+        *grant(SCHEDULER, SCHEDULER_HOME_RULES, Namespace(), SCHEDULER_ON, holder=SCHEDULER),
+        *cluster_grant(CONTROLLER, CONTROLLER_RULES, everywhere),
+        *grant(CONTROLLER, CONTROLLER_RULES, WATCHED, WATCHED),
+        *cluster_grant(KUBEFLOW, KUBEFLOW_RULES, everywhere, KUBEFLOW_ON),
+        *grant(KUBEFLOW, KUBEFLOW_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
+        *cluster_grant(LAUNCHER, LAUNCHER_RULES, everywhere, KUBEFLOW_ON),
+        *grant(LAUNCHER, LAUNCHER_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
+        *grant(f"{CONTROLLER}-lease", LEASE_RULES, Namespace()),
+        *grant(f"{WEBHOOKS}-certificates", CERTIFICATE_READ_RULES, Namespace(), WEBHOOKS_ON),
+        *grant(f"{WEBHOOKS}-rotation", CERTIFICATE_WRITE_RULES, Namespace(), WEBHOOKS_ON, OWN_CERTIFICATES),
+        *cluster_grant(WEBHOOKS, WEBHOOK_RULES, WEBHOOKS_ON),
+        *cluster_grant(f"{WEBHOOKS}-trust", TRUST_RULES, WEBHOOKS_ON, OWN_CERTIFICATES),
         _user_role("edit", EDIT_RULES, ("edit", "admin")),
         _user_role("view", VIEW_RULES, ("view", "edit", "admin")),
         _user_role("kubeflow-edit", KUBEFLOW_EDIT_RULES, ("edit", "admin"), KUBEFLOW_ON),
@@ -182,7 +182,7 @@ def build_rbac() -> list[Part]:
     ]
 
 
-def _cluster_grant(name: str, rules: Sequence[Rule], *when: Any, holder: str = CONTROLLER) -> list[Part]:
+def cluster_grant(name: str, rules: Sequence[Rule], *when: Any, holder: str = CONTROLLER) -> list[Part]:
     """A role of the whole cluster, and that its holder has it."""
     named = cluster_name(name)
     return [
@@ -191,7 +191,7 @@ def _cluster_grant(name: str, rules: Sequence[Rule], *when: Any, holder: str = C
     ]
 
 
-def _grant(
+def grant(
     name: str, rules: Sequence[Rule], namespace: Any, *when: Any, holder: str = CONTROLLER
 ) -> list[Part]:
     """A role in one namespace, and that its holder has it."""

@@ -208,6 +208,10 @@ class Values(Group, frozen=True):
     controller: Annotated[Controller, Meta(description="The controller's Deployment.")] = Controller()
     kubeflow: Annotated[Kubeflow, Meta(description="MPIJob of kubeflow.org/v1alpha2.")] = Kubeflow()
     scheduler: Annotated[Scheduler, Meta(description="The scheduler of queues.")] = Scheduler()
+    gang_engine: Annotated[
+        Literal["bireme", "t9k", "volcano", "coscheduling", "native", "kueue"],
+        Meta(description="Who places the pods of queued jobs: Bireme's scheduler, or another."),
+    ] = "bireme"
     crds: Annotated[Crds, Meta(description="The CustomResourceDefinitions.")] = Crds()
     rbac: Annotated[Rbac, Meta(description="Permissions of users.")] = Rbac()
     webhooks: Annotated[Webhooks, Meta(description="Defaults, validation, and who may use a queue.")] = (

@@ -130,6 +130,7 @@ def _arguments() -> list[Any]:
         text("--namespace=%s", WATCHED),
         text("--lease-namespace=%s", Namespace()),
         Choice(Value("kubeflow.enabled"), "--kubeflow", "--no-kubeflow"),
+        text("--gang-engine=%s", Value("gangEngine")),
         text("--controller-image=%s", IMAGE),
         "--health-host=*",
         f"--health-port={HEALTH_PORT}",

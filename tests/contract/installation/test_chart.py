@@ -41,6 +41,8 @@ VALUES: dict[str, dict[str, Any]] = {
             "dashboard": {"enabled": True},
         },
     },
+    "volcano": {"crds": {"install": False}, "gangEngine": "volcano"},
+    "kueue": {"crds": {"install": False}, "gangEngine": "kueue"},
     "little": {
         "crds": {"install": False},
         "webhooks": {"enabled": False},
@@ -54,6 +56,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "unknown-inside": {"image": {"tagg": "x"}},
     "type": {"controller": {"replicas": "two"}},
     "range": {"controller": {"replicas": 0}},
+    "engine": {"gangEngine": "slurm"},
     "choice": {"webhooks": {"failurePolicy": "Maybe"}},
     "name": {"watchNamespace": "Team"},
     "no-replicas": {"scheduler": {"enabled": True, "replicas": 0}},

@@ -26,6 +26,7 @@ MODES: dict[str, dict[str, Any]] = {
     "default": {"crds": {"install": False}},
     "one-namespace": {"watchNamespace": "team", "crds": {"install": False}},
     "kubeflow": {"kubeflow": {"enabled": True}, "crds": {"install": False}},
+    "native": {"gangEngine": "native", "crds": {"install": False}},
     "scheduler": {"scheduler": {"enabled": True}, "crds": {"install": False}},
     "everything": {
         "watchNamespace": "team",

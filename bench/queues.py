@@ -26,6 +26,7 @@ NODES, GANGS, GANG = 1000, 2000, 4
 LIMIT = 2.0
 CONCURRENCY = 64
 QUEUE = "bench"
+KWOK = "sigs.k8s.io/kwok"
 LABEL = "scheduler.tensorstack.dev/group-name"
 FLAGS = {
     "kube-apiserver": ["--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000"],
@@ -76,8 +77,12 @@ def measure(nodes: int = NODES, gangs: int = GANGS) -> list[Result]:
 @contextmanager
 def _kwok(plane: Any) -> Iterator[None]:
     """Kubelets of all nodes, without containers."""
-    program = peers.build("kwok", "sigs.k8s.io/kwok/cmd/kwok")
+    program = peers.build("kwok", f"{KWOK}/cmd/kwok")
+    stages = peers.module_folder("kwok", KWOK) / "kustomize/stage"
+    # How nodes and pods behave. Nodes tell that they live by their leases, which KWOK renews by itself.
+    files = ("node/fast/node-initialize.yaml", "pod/fast/pod-ready.yaml", "pod/fast/pod-delete.yaml")
     command = [str(program), "--kubeconfig", str(plane.kubeconfig), "--manage-all-nodes=true"]
+    command += ["--node-lease-duration-seconds=40", *(f"--config={stages / file}" for file in files)]
     with _running(command):
         yield
 

@@ -31,6 +31,13 @@ from bireme.scheduling.victims import Item, Releases, fewest, smallest_prefix
 _MOST_HOLDERS = 10
 _MOST_REMEDIES = 8
 _PODS_PER_NODE = 110
+_BY_GATE = (
+    Reason.MISCONFIGURED,
+    Reason.QUEUE_CLOSED,
+    Reason.NOT_PERMITTED,
+    Reason.EXCEEDS_QUOTA_EVER,
+    Reason.INSUFFICIENT_MEMBERS,
+)
 _BY_ROOM = (Reason.WAITING_FOR_RESOURCES, Reason.FRAGMENTED, Reason.WAITING_FOR_VICTIMS)
 
 
@@ -122,12 +129,12 @@ class _Search:
         return self._more_nodes(decisions)
 
     def _ahead(self, decisions: Decisions) -> list[Unit]:
-        """The units that are served before it, those that start just now too, and it itself."""
+        """The units that would take what comes free before it, and it itself."""
         keys = list(decisions.waiting)
+        earlier = keys[: keys.index(self._key)]
+        takers = [key for key in earlier if decisions.waiting[key].reason not in _BY_GATE]
         served = [each.unit for each in decisions.starts]
-        return [
-            self._state.units[key] for key in dict.fromkeys([*served, *keys[: keys.index(self._key) + 1]])
-        ]
+        return [self._state.units[key] for key in dict.fromkeys([*served, *takers, self._key])]
 
     def _more_quota(self, decisions: Decisions) -> RaiseQuota:
         """Enough for what the queue holds, for those ahead in it, and for the unit."""

@@ -43,7 +43,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServe
     server.stop()
 
 
-@pytest.fixture(scope="session")
+# For a module, no longer: its thread draws random numbers, and Hypothesis would take that for its own examples'.
+@pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     """The embedded mode in this process; tests delete the jobs that they make."""
     made = Here(tmp_path_factory.mktemp("here"))

@@ -73,20 +73,18 @@ def command(
     from bireme.cli.targets import choose_to_run, run
 
     target = choose_to_run(asked)
-    if files and driver != "podman" and target.daemon is not None and target.daemon.driver != "podman":
-        _say_images_are_ignored(objects)
     said = {"bireme.dev/driver": driver} if driver else {}
-    raise SystemExit(run(_run(target, asked.namespace, objects, said, detach=detach)))
+    here = target.daemon is not None and "podman" not in (driver, target.daemon.driver)
+    unused = bool(files) and here and _name_images(objects)
+    raise SystemExit(run(_run(target, asked.namespace, objects, said, images_unused=unused, detach=detach)))
 
 
-def _say_images_are_ignored(objects: list[Object]) -> None:
+def _name_images(objects: list[Object]) -> bool:
     import msgspec
 
-    from bireme.cli.failures import say
     from bireme.cli.manifests import is_job
 
-    if any(b'"image":' in msgspec.json.encode(obj) for obj in objects if is_job(obj)):
-        say("note: images are not used, but the programs of this machine (--driver podman uses images)")
+    return any(b'"image":' in msgspec.json.encode(obj) for obj in objects if is_job(obj))
 
 
 def _objects(files: tuple[str, ...], program: Program, needs_image: str) -> list[Object]:
@@ -145,13 +143,22 @@ def _renamed(objects: list[Object], name: str | None) -> list[Object]:
 
 
 async def _run(
-    target: "Target", namespace: str | None, objects: list[Object], said: dict[str, str], *, detach: bool
+    target: "Target",
+    namespace: str | None,
+    objects: list[Object],
+    said: dict[str, str],
+    *,
+    images_unused: bool,
+    detach: bool,
 ) -> int:
+    from bireme.cli.failures import say
     from bireme.cli.sending import caller_annotations
     from bireme.cli.targets import connected
     from bireme.cli.watching import watch_jobs
 
     async with connected(target, namespace) as connection:
+        if images_unused:
+            say("note: images are not used, but the programs of this machine (--driver podman uses images)")
         jobs = await send(connection, objects, namespace, caller_annotations() | said)
         if detach or not jobs:
             for job in jobs:

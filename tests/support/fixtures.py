@@ -43,7 +43,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServe
     server.stop()
 
 
-# For a module, no longer: its thread draws random numbers, and Hypothesis would take that for its own examples'.
+# For one module: its thread draws random numbers, which Hypothesis would take for its own.
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     """The embedded mode in this process; tests delete the jobs that they make."""

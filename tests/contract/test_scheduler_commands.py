@@ -65,7 +65,7 @@ def test_each_reason_is_told_of_a_real_cluster(scheduled_plane: ControlPlane, tm
                 queued("patient", small, 1),
                 f"raise the quota of queue {small} to 1100m cpu",
             ),
-            "DoesNotFitAnyNode": (queued("huge", main, 1, "3"), "add 1 nodes with at least 3 cpu"),
+            "DoesNotFitAnyNode": (queued("huge", main, 1, "3"), "nodes with at least 3 cpu"),
             "Fragmented": (queued("sliced", main, 1, "600m"), "wait for the end of"),
             "WaitingForResources": (queued("next", main, 2), "wait for the end of"),
         }

@@ -63,7 +63,7 @@ def test_each_reason_is_told_of_a_real_cluster(scheduled_plane: ControlPlane, tm
             "ExceedsQuotaEver": (queued("greedy", small, 2), f"raise the quota of queue {small} to 2 cpu"),
             "WaitingForQuota": (
                 queued("patient", small, 1),
-                f"raise the quota of queue {small} to 1100m cpu",
+                f"raise the quota of queue {small} to",
             ),
             "DoesNotFitAnyNode": (queued("huge", main, 1, "3"), "nodes with at least 3 cpu"),
             "Fragmented": (queued("sliced", main, 1, "600m"), "wait for the end of"),

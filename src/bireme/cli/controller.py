@@ -4,26 +4,17 @@ import sys
 
 import click
 
+from bireme.cli.processes import process_options
+
 # Said here too, so that --help need not import the plan; a test compares.
 ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
 
 
 @click.command()
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Default: $KUBECONFIG, ~/.kube/config, or in-cluster.",
-)
-@click.option("--context", help="A context of the kubeconfig.")
+@process_options(health_port=8081)
 @click.option("-n", "--namespace", help="Run the jobs of this namespace only; of all when left out.")
 @click.option(
     "--lease-namespace", help="Where the lease of the leader is; by default that of -n, else `default`."
-)
-@click.option(
-    "--leader-elect/--no-leader-elect",
-    default=True,
-    show_default=True,
-    help="Take turns with other controllers.",
 )
 @click.option(
     "--kubeflow/--no-kubeflow",
@@ -31,13 +22,6 @@ ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
     show_default=True,
     help="Run MPIJobs of kubeflow.org/v1alpha2 too.",
 )
-@click.option(
-    "--health-host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Where /healthz, /readyz and /metrics listen; `*` is everywhere.",
-)
-@click.option("--health-port", default=8081, show_default=True, type=click.IntRange(0, 65535))
 @click.option(
     "--gang-engine",
     type=click.Choice(ENGINES),
@@ -76,7 +60,6 @@ ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
     show_default=True,
     help="The webhook configurations to tell whom to trust.",
 )
-@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
 def command(
     kubeconfig: str | None,
     context: str | None,

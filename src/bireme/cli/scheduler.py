@@ -4,25 +4,16 @@ import sys
 
 import click
 
+from bireme.cli.processes import process_options
+
 
 @click.command()
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Default: $KUBECONFIG, ~/.kube/config, or in-cluster.",
-)
-@click.option("--context", help="A context of the kubeconfig.")
+@process_options(health_port=8082)
 @click.option(
     "--home",
     default="default",
     show_default=True,
     help="Namespace of the leader's lease and of the ConfigMap `resource-shapes`.",
-)
-@click.option(
-    "--leader-elect/--no-leader-elect",
-    default=True,
-    show_default=True,
-    help="Take turns with other schedulers.",
 )
 @click.option(
     "--preemption/--no-preemption",
@@ -48,14 +39,6 @@ import click
     metavar="LABEL",
     help="Pack a group into one domain of this label of nodes if it fits; the narrowest first.",
 )
-@click.option(
-    "--health-host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Where /healthz, /readyz and /metrics listen; `*` is everywhere.",
-)
-@click.option("--health-port", default=8082, show_default=True, type=click.IntRange(0, 65535))
-@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
 def command(
     kubeconfig: str | None,
     context: str | None,

@@ -102,6 +102,7 @@ def _wait_until_served(real: Server, ours: Server) -> None:
         ):
             return
         time.sleep(0.1)
+    pytest.fail("the real server does not serve the CRDs, or does not know the classes, after 30 s")
 
 
 def seeds_of(theme: str, stage: Stage) -> Iterator[int]:

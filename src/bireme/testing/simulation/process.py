@@ -10,7 +10,8 @@ from bireme.control.metrics import Metrics
 from bireme.kube.client import Client
 from bireme.kube.lease import LeaderElection
 from bireme.planning.observed import Keys
-from bireme.run.cluster import LEASE_NAME, lead_and_work
+from bireme.run.cluster import LEASE_NAME
+from bireme.run.leading import lead_and_work
 from bireme.testing.simulation.cluster import NAMESPACE_OF_LEASES, START, Cluster
 from bireme.testing.simulation.loop import PROCESS
 from bireme.testing.simulation.network import Connection, Network
@@ -97,7 +98,7 @@ class ControllerProcess:
             client, clock=self.time_of_day, make_keys=lambda: _KEYS, workers=WORKERS, metrics=metrics,
             may_write=lambda: election.is_leader,
         )  # fmt: skip
-        await lead_and_work(self.controller, election, metrics)
+        await lead_and_work(self.controller, election, metrics, LEASE_NAME)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._cluster.stir()

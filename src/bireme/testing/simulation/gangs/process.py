@@ -4,7 +4,7 @@ from bireme.control.metrics import Metrics
 from bireme.control.scheduler import Scheduler
 from bireme.kube.client import Client
 from bireme.kube.lease import LeaderElection
-from bireme.run.cluster import lead_and_work
+from bireme.run.leading import lead_and_work
 from bireme.run.scheduler import LEASE_NAME
 from bireme.testing.simulation.cluster import NAMESPACE_OF_LEASES
 from bireme.testing.simulation.network import Connection

@@ -52,7 +52,7 @@ def _configuration(state: State, _policy: Policy, standing: Standing, queue: Que
         message = f"PodGroup {key.group}, which the pods' label {GROUP_LABEL} names, does not exist"
         yield Refusal(Waiting(Reason.MISCONFIGURED, message), CreateGroup(key.namespace, key.group))
     for tracked in standing.waiting:
-        problem = _problem(state, tracked)
+        problem = "" if tracked.plain else _problem(state, tracked)
         if problem:
             name = tracked.pod.metadata.name
             yield Refusal(Waiting(Reason.MISCONFIGURED, f"pod {name}: {problem}"), Repair(name, problem))
@@ -100,9 +100,9 @@ def _open(_state: State, _policy: Policy, standing: Standing, queue: Queue) -> I
 
 def _permission(state: State, policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
     unit, namespace = standing.unit, standing.unit.key.namespace
-    if not policy.permissions or unit.granted:
+    if not policy.permissions or selects(queue.spec.namespace_selector, state.namespaces.get(namespace, {})):
         return
-    if not selects(queue.spec.namespace_selector, state.namespaces.get(namespace, {})):
+    if not unit.granted:
         message = f"queue {unit.queue}: its namespaceSelector does not select namespace {namespace}"
         yield Refusal(Waiting(Reason.NOT_PERMITTED, message), Permit(unit.queue, namespace))
 
@@ -121,6 +121,8 @@ def _quota_ever(_state: State, _policy: Policy, standing: Standing, queue: Queue
 
 
 def _members(_state: State, _policy: Policy, standing: Standing, _queue: Queue) -> Iterator[Refusal]:
+    if standing.first:
+        return
     unit, present = standing.unit, [*standing.settled, *standing.waiting]
     missing, roles = lacking(unit, present)
     if not missing:

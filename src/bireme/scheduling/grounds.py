@@ -102,5 +102,4 @@ class Grounds:
 
 def _settle(ground: Ground, found: Placement, pods: Sequence[Tracked]) -> None:
     """Let those who come later see these pods as neighbours."""
-    for each in pods:
-        ground.neighbours.add(each.member.at(found.columns[each.uid]))
+    ground.neighbours.add([each.member for each in pods], found.columns)

@@ -6,7 +6,7 @@ Few pods have such demands, so nothing is kept for them: the residents are count
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bireme.scheduling.labels import Labels, selects
 from bireme.scheduling.nodes import Nodes
 from bireme.scheduling.objects import Json
 from bireme.scheduling.room import Counts, Mask
-from bireme.scheduling.shape import Relations
+from bireme.scheduling.shape import Relations, Shape
 
 
 class Resident(NamedTuple):
@@ -25,6 +25,18 @@ class Resident(NamedTuple):
     labels: Labels
     column: int
     relations: Relations | None
+
+
+class Newcomer(Protocol):
+    """A pod that a plan puts on a node."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def shape(self) -> Shape: ...
+
+    def at(self, column: int) -> Resident: ...
 
 
 class Neighbours:
@@ -42,7 +54,8 @@ class Neighbours:
     ) -> None:
         self._nodes, self._namespaces, self._present = nodes, namespaces, present
         self._gone: frozenset[str] = frozenset()
-        self._added: list[list[Resident]] = [[]]
+        # Most are never looked at: they are made into residents when they are.
+        self._added: list[list[tuple[Sequence[Newcomer], Mapping[str, int]]]] = [[]]
         self._repelling: list[list[Resident]] = [list(repelling), []]
 
     @property
@@ -61,13 +74,21 @@ class Neighbours:
         other._repelling = [*self._repelling, []]
         return other
 
-    def add(self, resident: Resident) -> None:
-        self._added[-1].append(resident)
-        if resident.relations is not None and resident.relations.anti_affinity:
-            self._repelling[-1].append(resident)
+    def add(self, pods: Sequence["Newcomer"], columns: Mapping[str, int]) -> None:
+        """Let pods be there too, each on the column that is found by its uid."""
+        self._added[-1].append((pods, columns))
+        for each in pods:
+            relations = each.shape.relations
+            if relations is not None and relations.anti_affinity:
+                self._repelling[-1].append(each.at(columns[each.uid]))
+
+    def _newcomers(self) -> Iterator[Resident]:
+        for pods, columns in chain(*self._added):
+            for each in pods:
+                yield each.at(columns[each.uid])
 
     def _residents(self) -> Iterator[Resident]:
-        everybody = chain(self._present(), *self._added)
+        everybody = chain(self._present(), self._newcomers())
         return (each for each in everybody if each.uid not in self._gone)
 
     def _repellers(self) -> Iterator[Resident]:

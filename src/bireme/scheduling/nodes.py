@@ -27,6 +27,7 @@ class Nodes:
         self._masks: dict[bytes, tuple[Mask, Shape]] = {}
         self._selections: dict[str, tuple[Mask, Mapping[str, Any]]] = {}
         self._domains: dict[str, tuple[Counts, list[str]]] = {}
+        self._largest: dict[object, tuple[int, Amounts]] = {}
 
     def put(self, node: Node) -> None:
         """Add a node, or note how it changed."""
@@ -82,6 +83,7 @@ class Nodes:
         for mask, selector in self._selections.values():
             mask[column] = node is not None and selects(selector, node.metadata.labels)
         self._domains.clear()
+        self._largest.clear()
 
     def allowing(self, shape: Shape) -> Mask:
         """The nodes whose labels and taints let the shape in. Not to be changed."""
@@ -103,6 +105,19 @@ class Nodes:
                 mask[column] = node is not None and selects(wanted, node.metadata.labels)
             known = self._selections[key] = (mask, wanted)
         return known[0]
+
+    def largest(self, key: object, mask: Mask) -> tuple[int, Amounts]:
+        """How many nodes a mask has, and the most of each resource on one of them.
+
+        The key stands for the mask; None if nothing does.
+        """
+        known = self._largest.get(key)
+        if known is None:
+            most = {name: int(row[mask].max(initial=0)) for name, row in self.whole.free.items()}
+            known = (int(mask.sum()), most)
+            if key is not None:
+                self._largest[key] = known
+        return known
 
     def domains(self, label: str) -> tuple[Counts, list[str]]:
         """For each node the number of its domain by a label, -1 for none; and the domains' names."""

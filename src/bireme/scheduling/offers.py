@@ -24,17 +24,29 @@ Slack = npt.NDArray[np.float64]
 class Offer:
     """Of every node: how many pods it could take, and how loosely they would fit."""
 
-    __slots__ = ("capacity", "requests", "seen", "slack")
+    __slots__ = ("_tight", "base", "capacity", "requests", "seen", "slack")
 
-    def __init__(self, requests: Amounts, capacity: Counts, slack: Slack, seen: int) -> None:
-        self.requests, self.capacity, self.slack, self.seen = requests, capacity, slack, seen
+    def __init__(self, requests: Amounts, base: Slack, capacity: Counts, slack: Slack, seen: int) -> None:
+        self.requests, self.base = requests, base
+        self.capacity, self.slack, self.seen = capacity, slack, seen
+        # The slack of the nodes that can take so many; no node else is a choice.
+        self._tight: tuple[int, Slack] | None = None
 
     def tightest(self, count: int) -> int | None:
         """The node that takes so many and leaves the least unused."""
-        able = self.capacity >= count
-        if not able.any():
-            return None
-        return int(np.where(able, self.slack, np.inf).argmin())
+        if self._tight is None or self._tight[0] != count:
+            self._tight = (count, np.where(self.capacity >= count, self.slack, np.inf))
+        slack = self._tight[1]
+        best = int(slack.argmin())
+        return best if slack[best] < np.inf else None
+
+    def change(self, columns: Counts, capacity: Counts, slack: Slack) -> None:
+        """Bring some nodes up to date."""
+        self.capacity[columns] = capacity
+        self.slack[columns] = slack
+        if self._tight is not None:
+            count, tight = self._tight
+            tight[columns] = np.where(capacity >= count, slack, np.inf)
 
 
 class Offers:
@@ -44,6 +56,8 @@ class Offers:
         self.room = room
         self._whole, self._ranks = whole, ranks
         self._known: dict[object, Offer] = {}
+        self._inverse: dict[str, Slack] = {}
+        self._foreign: dict[tuple[str, ...], Slack] = {}
 
     def of(self, key: object, requests: Amounts, mask: Mask) -> Offer:
         """The offer for a shape; the key stands for requests and mask."""
@@ -58,8 +72,9 @@ class Offers:
             self._known.clear()
         capacity = self.room.capacity(requests, mask)
         # Nobody asks how tight a fit is where nothing fits.
-        slack = self._slack(requests, slice(None)) if capacity.any() else np.zeros(self.room.size)
-        offer = Offer(requests, capacity, slack, len(self.room.taken))
+        base = self._unasked(requests)
+        slack = self._slack(requests, base, slice(None)) if capacity.any() else np.zeros(self.room.size)
+        offer = Offer(requests, base, capacity, slack, len(self.room.taken))
         self._known[key] = offer
         return offer
 
@@ -68,16 +83,37 @@ class Offers:
         if not news:
             return
         columns = np.concatenate(news) if len(news) > 1 else news[0]
-        offer.capacity[columns] = self.room.capacity_at(offer.requests, columns) * mask[columns]
-        offer.slack[columns] = self._slack(offer.requests, columns)
+        capacity = self.room.capacity_at(offer.requests, columns) * mask[columns]
+        offer.change(columns, capacity, self._slack(offer.requests, offer.base, columns))
         offer.seen = len(self.room.taken)
 
-    def _slack(self, requests: Amounts, columns: Counts | slice) -> Slack:
+    def _slack(self, requests: Amounts, base: Slack, columns: Counts | slice) -> Slack:
         """The free share of what is asked, and all devices that are not asked."""
-        slack: Slack = np.asarray(self._ranks[columns] * _RANK, dtype=np.float64)
-        for name, row in self.room.free.items():
-            if name in requests and name != PODS:
-                slack += row[columns] / np.maximum(self._whole.row(name)[columns], 1)
-            elif name not in COMMON and not name.startswith("hugepages-"):
-                slack += _FOREIGN_DEVICE * (self._whole.row(name)[columns] > 0)
+        slack = base[columns].copy()
+        for name in requests:
+            if name != PODS and name in self.room.free:
+                slack += self.room.free[name][columns] * self._share_of_one(name)[columns]
         return slack
+
+    def _unasked(self, requests: Amounts) -> Slack:
+        """What makes a node the last choice, however full it is: devices that others may need."""
+        devices = tuple(
+            name
+            for name in self.room.free
+            if not (name in requests or name in COMMON or name.startswith("hugepages-"))
+        )
+        known = self._foreign.get(devices)
+        if known is None:
+            known = np.asarray(self._ranks * _RANK, dtype=np.float64)
+            for name in devices:
+                known += _FOREIGN_DEVICE * (self._whole.row(name) > 0)
+            self._foreign[devices] = known
+        return known
+
+    def _share_of_one(self, name: str) -> Slack:
+        """Of every node, how much of all that it has one unit of a resource is."""
+        known = self._inverse.get(name)
+        if known is None:
+            known = np.asarray(1 / np.maximum(self._whole.row(name), 1), dtype=np.float64)
+            self._inverse[name] = known
+        return known

@@ -119,7 +119,8 @@ def _domains(
 
 def _affinity_keys(members: Sequence[Member]) -> list[str]:
     """Labels in whose domains the members want to be together."""
-    terms = [term for each in members if each.shape.relations for term in each.shape.relations.affinity]
+    shapes = dict.fromkeys([each.shape for each in members])
+    terms = [term for shape in shapes if shape.relations for term in shape.relations.affinity]
     return list(dict.fromkeys(term["topologyKey"] for term in terms))
 
 
@@ -147,7 +148,7 @@ def _largest_first(members: Sequence[Member]) -> list[tuple[Shape, list[Member]]
         rare = sum(name not in COMMON for name in shape.requests)
         return (-rare, -shape.requests.get("cpu", 0), -shape.requests.get("memory", 0), shape.key)
 
-    if all(member.shape is members[0].shape for member in members):
+    if len({member.shape for member in members}) == 1:
         return [(members[0].shape, list(members))]
     ordered = sorted(members, key=lambda member: size(member.shape))
     return [(shape, list(alike)) for shape, alike in groupby(ordered, key=lambda member: member.shape)]
@@ -156,6 +157,8 @@ def _largest_first(members: Sequence[Member]) -> list[tuple[Shape, list[Member]]
 def _place_alike(
     ground: Ground, placement: Placement, shape: Shape, members: list[Member], eligible: Eligible
 ) -> bool:
+    if ground.room.is_too_small(shape.requests):
+        return False
     offer = ground.offers.of((shape.number, eligible.name), shape.requests, eligible.nodes(shape))
     chosen = _choose(offer, len(members))
     if chosen is None:
@@ -180,7 +183,7 @@ def _place_each(
         take = Take(shape.requests, np.array([column]), np.array([1]))
         ground.room.take(*take)
         placement.takes.append(take)
-        ground.neighbours.add(member.at(column))
+        ground.neighbours.add([member], {member.uid: column})
         placement.columns[member.uid] = column
     return True
 

@@ -43,7 +43,11 @@ class Room:
         """Whether it is plain at once that no node has room for a pod of these requests."""
         if self._most is None:
             self._most = {name: int(row.max()) for name, row in self.free.items()}
-        return any(amount > self._most.get(name, 0) for name, amount in requests.items())
+        most = self._most
+        for name, amount in requests.items():  # noqa: SIM110 - asked for every unit: a generator costs more
+            if amount > most.get(name, 0):
+                return True
+        return False
 
     def add(self, column: int, amounts: Mapping[str, int], times: int = 1) -> None:
         self._most = None
@@ -71,8 +75,13 @@ class Room:
 
     def take(self, requests: Mapping[str, int], columns: Counts, counts: Counts) -> None:
         """Give so many pods of these requests to each of the nodes, each named once."""
-        for name, amount in requests.items():
-            self.row(name)[columns] -= counts * amount
+        if len(columns) == 1:
+            column, count = columns[0], int(counts[0])
+            for name, amount in requests.items():
+                self.row(name)[column] -= count * amount
+        else:
+            for name, amount in requests.items():
+                self.row(name)[columns] -= counts * amount
         self.taken.append(columns)
 
     def least(self, other: "Room") -> "Room":

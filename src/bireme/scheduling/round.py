@@ -97,7 +97,7 @@ class Round:
     # Units that are bound in part.
 
     def _go_on_with_begun(self) -> set[Key]:
-        units = [(plan, unit) for unit in self.state.units.values() if (plan := begun(unit)) is not None]
+        units = [(plan, unit) for unit in self.state.begun.values() if (plan := begun(unit)) is not None]
         for plan, unit in sorted(units, key=lambda each: (each[0].since, each[1].key)):
             self._go_on(plan, unit)
         return {unit.key for _, unit in units}
@@ -111,7 +111,7 @@ class Round:
         queue, pods = self.state.queues.get(unit.queue), standing(unit, self._going).first
         found = self._place(self._grounds.now, queue, pods) if queue is not None and pods else None
         if found is not None:
-            self._start(unit, pods, found, plan)
+            self._start(unit, pods, asked_by(pods), found, plan)
             return
         message = "a part of it is bound, and the rest lost its place; it is held until that is found"
         self.decisions.waiting[unit.key] = Waiting(Reason.WAITING_FOR_RESOURCES, message)
@@ -155,7 +155,7 @@ class Round:
         lasting = self._lasts(queue, pods)
         found = self._place(self._grounds.usable(lasting=lasting), queue, pods)
         if found is not None:
-            self._start(unit, pods, found)
+            self._start(unit, pods, asked, found)
             return None
         waiting = self._claim(unit, queue, pods) or self._preempt(unit, queue, pods)
         if waiting is not None:
@@ -172,10 +172,11 @@ class Round:
 
     def _signature(self, queue: Queue, pods: Sequence[Tracked]) -> object:
         """Pods of the same signature fit or do not fit alike; None if that can't be told."""
-        if any(each.shape.relations for each in pods):
+        counts = Counter([each.shape for each in pods])
+        if any(shape.relations for shape in counts):
             return None
-        counts = Counter(each.shape.number for each in pods)
-        return (queue.metadata.name, self._lasts(queue, pods), tuple(sorted(counts.items())))
+        kinds = sorted((shape.number, count) for shape, count in counts.items())
+        return (queue.metadata.name, self._lasts(queue, pods), tuple(kinds))
 
     def _within_quota(
         self, unit: Unit, queue: Queue, pods: Sequence[Tracked], asked: Amounts
@@ -216,18 +217,22 @@ class Round:
         return place(ground, members, self.state.eligible_for(queue), self.policy.topology)
 
     def _start(
-        self, unit: Unit, pods: Sequence[Tracked], found: Placement, plan: GangBinding | None = None
+        self,
+        unit: Unit,
+        pods: Sequence[Tracked],
+        asked: Amounts,
+        found: Placement,
+        plan: GangBinding | None = None,
     ) -> None:
         queue = self.state.queues[unit.queue]
         self._grounds.start(found, pods, lasting=self._lasts(queue, pods))
-        self._charge_quota(unit, queue, pods)
+        self._charge_quota(unit, queue, pods, asked)
         nodes = {each.uid: self.state.nodes.name(found.columns[each.uid]) for each in pods}
         if plan is None and len(pods) > 1:
             plan = make_plan({each.pod.metadata.name: nodes[each.uid] for each in pods}, self.now)
         self.decisions.starts.append(Start(unit.key, nodes, plan))
 
-    def _charge_quota(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> None:
-        asked = asked_by(pods)
+    def _charge_quota(self, unit: Unit, queue: Queue, pods: Sequence[Tracked], asked: Amounts) -> None:
         self._shares.pop(unit.queue, None)
         add(self.held.setdefault(unit.queue, {}), asked)
         reserved = self._quota_reserved.get(unit.queue)
@@ -253,7 +258,7 @@ class Round:
 
     def _claim_place(self, unit: Unit, queue: Queue, pods: Sequence[Tracked], found: Placement) -> None:
         self._grounds.claim(found, pods)
-        self._charge_quota(unit, queue, pods)
+        self._charge_quota(unit, queue, pods, asked_by(pods))
 
     def _preempt(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> Waiting | None:
         """Evict the fewest pods of lower queues that make the whole set fit; nobody if nothing does."""

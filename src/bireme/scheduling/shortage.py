@@ -29,6 +29,8 @@ def why_it_does_not_fit(state: State, queue: Queue, pods: Sequence[Tracked], roo
 
 
 def _fits_an_empty_node(state: State, queue: Queue, tracked: Tracked) -> bool:
+    if state.nodes.whole.is_too_small(tracked.shape.requests):
+        return False
     mask = state.eligible(tracked.shape, queue)
     return bool(state.nodes.whole.capacity(tracked.shape.requests, mask).any())
 
@@ -64,18 +66,17 @@ def _shortage_message(pods: Sequence[Tracked], shortages: Sequence[Shortage]) ->
 
 def _misfit_message(state: State, queue: Queue, tracked: Tracked) -> str:
     requests = tracked.shape.requests
-    mask = state.eligible(tracked.shape, queue)
+    eligible, most = state.largest(tracked.shape, queue)
     name, count = tracked.pod.metadata.name, len(state.nodes.columns)
     if not count:
         return f"pod {name}: there are no nodes"
-    if not mask.any():
+    if not eligible:
         return f"pod {name}: its rules and the queue's leave none of {count} nodes"
-    most = {each: int(state.nodes.whole.row(each)[mask].max()) for each in requests if each != PODS}
     over = [
-        f"{show(each, requests[each])} of {each} (the largest has {show(each, amount)})"
-        for each, amount in sorted(most.items())
-        if requests[each] > amount
+        f"{show(each, asked)} of {each} (the largest has {show(each, most.get(each, 0))})"
+        for each, asked in sorted(requests.items())
+        if asked > most.get(each, 0) and each != PODS
     ]
     if over:
-        return f"pod {name} asks for {', '.join(over)}; {int(mask.sum())} of {count} nodes are eligible"
-    return f"pod {name}: no node of {int(mask.sum())} eligible has all that it asks for together"
+        return f"pod {name} asks for {', '.join(over)}; {eligible} of {count} nodes are eligible"
+    return f"pod {name}: no node of {eligible} eligible has all that it asks for together"

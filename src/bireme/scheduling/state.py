@@ -19,7 +19,7 @@ from bireme.scheduling.requests import Amounts, add
 from bireme.scheduling.room import Counts, Mask
 from bireme.scheduling.shape import Shape, Shapes
 from bireme.scheduling.storage import Storage, Unusable
-from bireme.scheduling.units import GROUP_LABEL, Key, Tracked, Unit
+from bireme.scheduling.units import GROUP_LABEL, Key, Tracked, Unit, has_plan
 
 
 class State:
@@ -36,6 +36,9 @@ class State:
         self.units: dict[Key, Unit] = {}
         self.held: dict[str, Amounts] = {}
         self.by_queue: dict[str, dict[Key, Unit]] = {}
+        # Of those, the ones with pods to be placed; and all whose binding was begun.
+        self.waiting: dict[str, dict[Key, Unit]] = {}
+        self.begun: dict[Key, Unit] = {}
         self._shapes = Shapes()
         self._on_node: dict[str, set[str]] = {}
         self._repelling: set[str] = set()
@@ -169,6 +172,11 @@ class State:
             mask = mask & self.nodes.selected(queue.metadata.name, queue.spec.node_selector)
         return mask & self._reachable(shape) if len(shape.claims) > 1 else mask
 
+    def largest(self, shape: Shape, queue: Queue) -> tuple[int, Amounts]:
+        """How many nodes a shape may use out of a queue, and the most of each resource on one of them."""
+        key = (shape.place, str(queue.spec.node_selector)) if len(shape.claims) == 1 else None
+        return self.nodes.largest(key, self.eligible(shape, queue))
+
     def eligible_for(self, queue: Queue) -> Eligible:
         """The same as a rule for placing."""
         return Eligible(queue.metadata.name, lambda shape: self.eligible(shape, queue))
@@ -218,6 +226,8 @@ class State:
             "whole": whole,
             "units": units,
             "held": {queue: amounts for queue, amounts in sorted(held.items()) if amounts},
+            "waiting": {queue: sorted(units) for queue, units in sorted(self.waiting.items())},
+            "begun": sorted(self.begun),
         }
 
 
@@ -245,10 +255,19 @@ class _Moving:
     def _charge(self, sign: int) -> None:
         queue = self._unit.queue
         add(self._state.held.setdefault(queue, {}), self._unit.held, sign)
-        units = self._state.by_queue.setdefault(queue, {})
-        if sign > 0:
-            units[self._unit.key] = self._unit
+        _list(self._state.by_queue, queue, self._unit, listed=sign > 0)
+        _list(self._state.waiting, queue, self._unit, listed=sign > 0 and self._unit.waits > 0)
+        if sign > 0 and has_plan(self._unit):
+            self._state.begun[self._unit.key] = self._unit
         else:
-            units.pop(self._unit.key, None)
-            if not units:
-                del self._state.by_queue[queue]
+            self._state.begun.pop(self._unit.key, None)
+
+
+def _list(lists: dict[str, dict[Key, Unit]], queue: str, unit: Unit, *, listed: bool) -> None:
+    """Let a unit be in its queue's list, or not; an empty list is none."""
+    if listed:
+        lists.setdefault(queue, {})[unit.key] = unit
+        return
+    units = lists.get(queue)
+    if units is not None and units.pop(unit.key, None) is not None and not units:
+        del lists[queue]

@@ -48,6 +48,7 @@ class Tracked:
         "member",
         "node",
         "order",
+        "plain",
         "pod",
         "role",
         "shape",
@@ -64,6 +65,8 @@ class Tracked:
         # Whether it takes room on a node.
         self.holds = bool(self.node) and not self.finished
         self.waits = not (self.node or self.finished or self.leaving or pod.spec.scheduling_gates)
+        # Whether nothing but room, labels and taints of nodes matters to it.
+        self.plain = len(shape.claims) == 1 and not pod.spec.resource_claims
         self.role = metadata.labels.get(ROLE_LABEL, "")
         self.order = (created(metadata), metadata.name)
         self.member = Member(metadata.uid, metadata.namespace, metadata.name, metadata.labels, shape)
@@ -79,14 +82,17 @@ _by_order: Final = attrgetter("order")
 class Unit:
     """The pods of a unit, and what they hold."""
 
-    __slots__ = ("_group", "_standing", "held", "key", "pods")
+    __slots__ = ("_group", "_running", "_standing", "held", "key", "pods", "waits")
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self._group: PodGroup | None = None
         self.pods: dict[str, Tracked] = {}
         self.held: Amounts = {}
+        # How many of the pods are to be placed.
+        self.waits = 0
         self._standing: Standing | None = None
+        self._running: tuple[Tracked, ...] | None = None
 
     @property
     def group(self) -> PodGroup | None:
@@ -127,13 +133,17 @@ class Unit:
     def put(self, tracked: Tracked) -> None:
         self.drop(tracked.uid)
         self.pods[tracked.uid] = tracked
+        self.waits += tracked.waits
         if tracked.holds:
             add(self.held, tracked.shape.requests)
 
     def drop(self, uid: str) -> None:
-        self._standing = None
+        self._standing = self._running = None
         old = self.pods.pop(uid, None)
-        if old is not None and old.holds:
+        if old is None:
+            return
+        self.waits -= old.waits
+        if old.holds:
             add(self.held, old.shape.requests, -1)
 
     def waiting(self) -> list[Tracked]:
@@ -144,11 +154,24 @@ class Unit:
         """The pods that count for the minimum: bound and staying, or finished."""
         return self.standing().settled
 
+    def running(self) -> tuple[Tracked, ...]:
+        """The pods that hold something and stay, newest first."""
+        if self._running is None:
+            staying = (each for each in self.pods.values() if each.holds and not each.leaving)
+            self._running = tuple(sorted(staying, key=_by_order, reverse=True))
+        return self._running
+
     def standing(self) -> "Standing":
         """Its pods as a round sees them; looked at once after each change."""
         if self._standing is None:
             self._standing = _standing(self, frozenset())
         return self._standing
+
+
+def has_plan(unit: Unit) -> bool:
+    """Whether a binding was begun that is not known to be complete."""
+    status = unit.group.status if unit.group is not None else None
+    return status is not None and status.binding is not None
 
 
 def lacking(unit: Unit, pods: Iterable[Tracked]) -> tuple[int, dict[str, int]]:

@@ -7,16 +7,16 @@ spared if those before it, with the ones already found needed, suffice. Sufficin
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from bireme.scheduling.requests import Amounts, add
-from bireme.scheduling.room import Mask, Room
+from bireme.scheduling.room import Counts, Mask, Room
+from bireme.scheduling.shape import Shape
 from bireme.scheduling.shares import dominant_share, limits
 from bireme.scheduling.state import State
-from bireme.scheduling.units import Tracked, Unit
+from bireme.scheduling.units import Key, Tracked, Unit
 
 
 class Item(NamedTuple):
@@ -92,46 +92,52 @@ def preemptible_items(
     state: State, priority: int, held: Mapping[str, Mapping[str, int]], excluded: set[str]
 ) -> list[Item]:
     """What a queue of this priority may take: first what groups have beyond their minimum, then groups."""
-    units = sorted(_preemptible_units(state, priority, held), key=lambda each: each[0])
+    units = _preemptible_units(state, priority, held)
     surplus: list[Item] = []
     whole: list[Item] = []
-    for _, unit in units:
+    for unit in units:
         pods = _running(unit, excluded)
         extra = _surplus(unit, pods)
-        surplus += [Item((each,)) for each in extra]
-        spared = {each.uid for each in extra}
-        rest = tuple(each for each in pods if each.uid not in spared)
-        if rest:
-            whole.append(Item(rest))
+        if extra:
+            surplus += [Item((each,)) for each in extra]
+            pods = tuple(each for each in pods if each not in extra)
+        if pods:
+            whole.append(Item(pods))
     return surplus + whole
 
 
-def _preemptible_units(
-    state: State, priority: int, held: Mapping[str, Mapping[str, int]]
-) -> Iterator[tuple[tuple[int, Fraction, int, float, str], Unit]]:
+def _preemptible_units(state: State, priority: int, held: Mapping[str, Mapping[str, int]]) -> Iterator[Unit]:
     """Lowest queue priority, largest dominant share, lowest group priority, newest first."""
+    ranks: dict[tuple[int, Fraction], list[Unit]] = {}
     for name, units in state.by_queue.items():
         queue = state.queues.get(name)
         if queue is None or queue.spec.priority >= priority or not queue.spec.is_preemptible:
             continue
         share = dominant_share(held.get(name, {}), limits(state, queue))
-        for unit in units.values():
-            newest = -unit.created.timestamp()
-            yield (queue.spec.priority, -share, unit.spec.priority, newest, str(unit.key)), unit
+        ranks.setdefault((queue.spec.priority, -share), []).extend(units.values())
+    for _, alike in sorted(ranks.items()):
+        yield from sorted(alike, key=_protection)
 
 
-def _running(unit: Unit, excluded: set[str]) -> list[Tracked]:
+def _protection(unit: Unit) -> tuple[int, float, Key]:
+    return unit.spec.priority, -unit.created.timestamp(), unit.key
+
+
+def _running(unit: Unit, excluded: set[str]) -> tuple[Tracked, ...]:
     """The pods that hold something and stay, newest first."""
-    pods = [
-        each for each in unit.pods.values() if each.holds and not each.leaving and each.uid not in excluded
-    ]
-    return sorted(pods, key=attrgetter("order"), reverse=True)
+    pods = unit.running()
+    if any(each.uid in excluded for each in pods):
+        return tuple(each for each in pods if each.uid not in excluded)
+    return pods
 
 
 def _surplus(unit: Unit, pods: Sequence[Tracked]) -> list[Tracked]:
     """The pods that a group can lose and still have its minimum, newest first."""
+    least_members = unit.spec.min_member
+    if len(unit.pods) <= least_members:
+        return []
     settled = unit.settled()
-    spare = len(settled) - unit.spec.min_member
+    spare = len(settled) - least_members
     if spare <= 0:
         return []
     roles = Counter(each.role for each in settled)
@@ -149,21 +155,20 @@ class Releases:
 
     def __init__(self, state: State, items: Sequence[Item]) -> None:
         self.items = items
-        here: list[tuple[int, Mapping[str, int]]] = []
+        # Side by side, not as pairs: tens of thousands of new containers would call the garbage collector.
+        self._here: list[int] = []
+        self._shapes: list[Shape] = []
         self._ends = [0]
+        columns = state.nodes.columns
         for item in items:
-            here += [
-                (column, pod.shape.requests)
-                for pod in item.pods
-                if (column := state.nodes.columns.get(pod.node)) is not None
-            ]
-            self._ends.append(len(here))
-        self._here = here
-        self._columns = np.array([column for column, _ in here], dtype=np.int64)
-        names = sorted({name for _, requests in here for name in requests})
-        self._amounts = {
-            name: np.array([requests.get(name, 0) for _, requests in here], dtype=np.int64) for name in names
-        }
+            for pod in item.pods:
+                column = columns.get(pod.node)
+                if column is not None:
+                    self._here.append(column)
+                    self._shapes.append(pod.shape)
+            self._ends.append(len(self._here))
+        self._columns = np.array(self._here, dtype=np.int64)
+        self._amounts = _amounts(self._shapes)
 
     def freed(self, room: Room, prefix: int) -> Room:
         """The room with what the first items hold given back."""
@@ -184,15 +189,15 @@ class Releases:
 
     def take_back(self, room: Room, number: int) -> None:
         """Let one item stay after all."""
-        for column, requests in self._here[self._slice(number)]:
-            room.add(column, requests, -1)
+        for column, shape in self._each(number):
+            room.add(column, shape.requests, -1)
 
     def loss(self, room: Room, requests: Mapping[str, int], mask: Mask, number: int) -> int:
         """How many pods of these requests fewer fit into the room if an item stays."""
         back: dict[int, Amounts] = {}
-        for column, held in self._here[self._slice(number)]:
+        for column, shape in self._each(number):
             if mask[column]:
-                add(back.setdefault(column, {}), held)
+                add(back.setdefault(column, {}), shape.requests)
         lost = 0
         for column, held in back.items():
             free = {name: int(room.row(name)[column]) for name in requests}
@@ -207,6 +212,10 @@ class Releases:
         ends = np.array(self._ends)
         return np.asarray(hits[ends[1:]] > hits[ends[:-1]])
 
+    def _each(self, number: int) -> Iterator[tuple[int, Shape]]:
+        part = self._slice(number)
+        return zip(self._here[part], self._shapes[part], strict=True)
+
     def _slice(self, number: int) -> slice:
         return slice(self._ends[number], self._ends[number + 1])
 
@@ -215,3 +224,14 @@ class Releases:
 
     def uids(self, prefix: int, needed: Sequence[int] = ()) -> frozenset[str]:
         return frozenset(pod.uid for pod in self.pods([*range(prefix), *needed]))
+
+
+def _amounts(shapes: Sequence[Shape]) -> dict[str, Counts]:
+    """What each asks for, a row per resource."""
+    numbers: dict[Shape, int] = {}
+    each = np.array([numbers.setdefault(shape, len(numbers)) for shape in shapes], dtype=np.int64)
+    names = sorted({name for shape in numbers for name in shape.requests})
+    return {
+        name: np.array([shape.requests.get(name, 0) for shape in numbers], dtype=np.int64)[each]
+        for name in names
+    }

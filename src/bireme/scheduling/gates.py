@@ -100,9 +100,9 @@ def _open(_state: State, _policy: Policy, standing: Standing, queue: Queue) -> I
 
 def _permission(state: State, policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
     unit, namespace = standing.unit, standing.unit.key.namespace
-    if not policy.permissions or selects(queue.spec.namespace_selector, state.namespaces.get(namespace, {})):
+    if not policy.permissions:
         return
-    if not unit.granted:
+    if not selects(queue.spec.namespace_selector, state.namespaces.get(namespace, {})):
         message = f"queue {unit.queue}: its namespaceSelector does not select namespace {namespace}"
         yield Refusal(Waiting(Reason.NOT_PERMITTED, message), Permit(unit.queue, namespace))
 

@@ -15,8 +15,6 @@ from bireme.scheduling.shape import Shape
 GROUP_LABEL: Final = "scheduler.tensorstack.dev/group-name"
 QUEUE_LABEL: Final = "scheduler.tensorstack.dev/queue"
 ROLE_LABEL: Final = "scheduler.tensorstack.dev/role"
-# Set by admission for a user who may use the queue though the namespace may not; nobody else can set it.
-GRANT_ANNOTATION: Final = "scheduler.tensorstack.dev/granted-queue"
 
 _FINISHED: Final = ("Succeeded", "Failed")
 _LONER: Final = PodGroupSpec(min_member=1)
@@ -123,12 +121,6 @@ class Unit:
         if self._group is not None:
             return created(self._group.metadata)
         return min(each.order[0] for each in self.pods.values())
-
-    @property
-    def granted(self) -> bool:
-        """Whether its user was found to be allowed to use the queue."""
-        bearers = [self._group] if self._group is not None else [each.pod for each in self.pods.values()]
-        return all(each.metadata.annotations.get(GRANT_ANNOTATION) == self.queue for each in bearers)
 
     def put(self, tracked: Tracked) -> None:
         self.drop(tracked.uid)

@@ -7,7 +7,7 @@ import pytest
 
 from bireme.scheduling import Policy
 from bireme.scheduling.objects import Namespace, Profiles
-from bireme.scheduling.units import GRANT_ANNOTATION, Key
+from bireme.scheduling.units import Key
 from support.scheduling import NAMESPACE, NOW, Cluster, node, queue
 
 
@@ -115,14 +115,15 @@ def test_namespaces_that_the_selector_selects_may_use_a_queue(
     assert cluster.reason("job") == reason
 
 
-def test_a_user_who_may_use_the_queue_is_let_in_by_the_grant_of_admission() -> None:
+def test_no_annotation_of_a_user_stands_for_a_permission() -> None:
     cluster = Cluster(node("a", cpu=1), queues=(queue("q", namespaceSelector=None),))
     key = cluster.submit("job", "q", cpu=1)
     group = cluster.state.units[key].group
     assert group is not None
-    granted = msgspec.structs.replace(group.metadata, annotations={GRANT_ANNOTATION: "q"})
-    cluster.state.put_group(msgspec.structs.replace(group, metadata=granted))
-    assert cluster.reason("job") == ""
+    annotations = {"scheduler.tensorstack.dev/granted-queue": "q"}
+    claimed = msgspec.structs.replace(group.metadata, annotations=annotations)
+    cluster.state.put_group(msgspec.structs.replace(group, metadata=claimed))
+    assert cluster.reason("job") == "NotPermitted"
 
 
 def test_where_there_is_one_user_nobody_is_asked() -> None:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bireme.testing.simulation.catalogue import play
-from bireme.testing.simulation.runner import Result
+from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.shrink import shrink
 from bireme.testing.simulation.tape import decode, encode
 from simulation.bugs import BUGS

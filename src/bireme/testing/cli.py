@@ -8,7 +8,7 @@ import click
 
 from bireme.testing.simulation.campaign import Figures, run_seeds
 from bireme.testing.simulation.catalogue import play, tape_of
-from bireme.testing.simulation.runner import Result
+from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.shrink import shrink
 from bireme.testing.simulation.tape import Tape, decode, encode
 

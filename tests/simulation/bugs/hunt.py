@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bireme.testing.simulation.catalogue import clean_state, play, tape_of
-from bireme.testing.simulation.runner import Result
+from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.scenarios import SCENARIOS
 from simulation.bugs import BUGS
 from simulation.bugs.planting import Bug, planted

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from bireme.testing.simulation.catalogue import play, tape_of
-from bireme.testing.simulation.runner import Result
+from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.tape import Tape
 
 _CHUNK: Final = 20

@@ -4,9 +4,10 @@ from functools import cache
 from random import Random
 from typing import Final, NamedTuple
 
+from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.ending import State, difference
 from bireme.testing.simulation.judge import Violation
-from bireme.testing.simulation.runner import Result, simulate
+from bireme.testing.simulation.runner import simulate
 from bireme.testing.simulation.scenarios import OTHERS, RECREATED, SHAPES
 from bireme.testing.simulation.tape import Fault, Place, Tape
 

@@ -7,7 +7,8 @@ from random import Random
 from typing import Final
 
 from bireme.testing.simulation.catalogue import CALLS, MISHAPS, WATCHES, Sort, make_fault
-from bireme.testing.simulation.runner import Result, simulate
+from bireme.testing.simulation.course import Result
+from bireme.testing.simulation.runner import simulate
 from bireme.testing.simulation.tape import Fault, Tape
 
 _RENEWALS: Final = 6

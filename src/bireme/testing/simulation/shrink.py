@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from bireme.testing.simulation.runner import Result
+from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.tape import Fault, Tape
 
 _TRIED_WHOLLY: Final = 3

@@ -10,6 +10,8 @@ from bireme.testing.simulation.campaign import Figures, run_tapes
 from bireme.testing.simulation.gangs.runner import clean_run, simulate, singles, tape_of
 from bireme.testing.simulation.gangs.scenarios import SCENARIOS
 from bireme.testing.simulation.tape import Tape, encode
+from simulation.bugs.in_scheduling import BUGS
+from simulation.bugs.planting import Bug, planted
 
 LONG = bool(os.environ.get("BIREME_LONG"))
 STRIDES = {"gang": 17, "two-gangs": 41, "preemption": 97}
@@ -58,6 +60,26 @@ def test_a_crash_after_any_call_leaves_no_gang_in_part() -> None:
 @pytest.mark.parametrize("part", range(SLICES))
 def test_several_faults_leave_no_gang_in_part(part: int) -> None:
     check(run_tapes(map(tape_of, range(part, SEEDS, SLICES)), simulate))
+
+
+def suspects() -> Iterator[Tape]:
+    """Runs in which a bug would show: no fault, each write refused or lost, a frozen leader, seeds."""
+    yield from map(Tape, SCENARIOS)
+    for name in ("gang", "preemption"):
+        written = clean_run(name).written
+        for tape in singles(name):
+            (fault,) = tape.faults
+            refused = fault.name in ("conflict", "error") and fault.number in written
+            if refused or (fault.name == "leader-frozen" and fault.number % 3 == 0):
+                yield tape
+    yield from map(tape_of, range(300))
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_a_planted_bug_of_the_scheduler_is_found(bug: Bug) -> None:
+    tapes = list(suspects())
+    with planted(bug):
+        assert any(not simulate(tape).is_clean for tape in tapes)
 
 
 def test_a_run_is_the_same_every_time() -> None:

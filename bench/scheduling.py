@@ -105,6 +105,7 @@ def measure_size(nodes: int) -> dict[str, float]:
     return {
         "placements": placed / seconds,
         "gang": min(_gang_seconds(state) for _ in range(5)),
+        "another": _another_seconds(state),
         "pending": _pending_seconds(nodes),
         "preemption": _preemption_seconds(state),
     }
@@ -118,6 +119,17 @@ def _gang_seconds(state: State) -> float:
     seconds, found = cpu_seconds(lambda: place(ground, members, eligible))
     assert found is not None
     _remove(state, "large")
+    return seconds
+
+
+def _another_seconds(state: State) -> float:
+    """A whole round for one more gang of four, on a cluster that is as full as it gets."""
+    state = _only_running(state)
+    schedule(state, Policy(), NOW)
+    add_gang(state, "another", "middle", GANG, {"cpu": 1, "memory": GIB})
+    seconds, decisions = cpu_seconds(lambda: schedule(state, Policy(), NOW))
+    assert len(decisions.starts) == 1
+    _remove(state, "another")
     return seconds
 
 
@@ -168,6 +180,13 @@ def measure() -> list[Result]:
             "schedule: placements", largest["placements"], 20_000, "/s", growth("placements"), at_least=True
         ),
         Result("schedule: a gang of 1,000", largest["gang"] * 1000, 5, "ms", growth("gang", 1000)),
+        Result(
+            "schedule: a round for one more gang",
+            largest["another"] * 1000,
+            10,
+            "ms",
+            growth("another", 1000),
+        ),
         Result("schedule: 50,000 pending pods", largest["pending"], 2, "s", growth("pending")),
         Result(
             "schedule: a preemption plan", largest["preemption"] * 1000, 250, "ms", growth("preemption", 1000)

@@ -26,6 +26,7 @@ REST_SECONDS: Final = 0.5
 """A status rests for so long before it is written again: a gang's thousand pods change one by one."""
 PATIENCE_SECONDS: Final = 1.0
 """Pods that wait for less are not told so."""
+_FEW: Final = 100
 
 Subject = Key | str
 """A unit, or the name of a queue."""
@@ -147,7 +148,13 @@ class Reporter:
         for tracked in unit.waiting():
             if _says(tracked) != reason and self._told.get(tracked.uid) != reason:
                 await self._tell_pod(tracked, reason, verdict.message)
-        self._told = {uid: told for uid, told in self._told.items() if uid in self._mirror.state.pods}
+        self._forget_the_gone()
+
+    def _forget_the_gone(self) -> None:
+        """Drop what was told of pods that are gone, once those are the most of them."""
+        pods = self._mirror.state.pods
+        if len(self._told) > 2 * len(pods) + _FEW:
+            self._told = {uid: told for uid, told in self._told.items() if uid in pods}
 
     async def _tell_pod(self, tracked: Tracked, reason: str, message: str) -> None:
         metadata = tracked.pod.metadata

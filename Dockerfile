@@ -2,6 +2,9 @@
 #
 #   docker build -t bireme/controller:0.1.0 .
 #
+# Behind a mirror, or without a network, name others: --build-arg PYTHON=… KUBECTL=…, and for packages pip's own
+# PIP_INDEX_URL, or PIP_NO_INDEX=1 and PIP_FIND_LINKS=FOLDER with that folder mounted (podman build --volume).
+#
 # Runs as nobody in particular, on a read-only root file system; only /tmp is written to.
 ARG PYTHON=python:3.11-slim
 ARG KUBECTL=registry.k8s.io/kubectl:v1.36.3
@@ -9,6 +12,9 @@ ARG KUBECTL=registry.k8s.io/kubectl:v1.36.3
 FROM ${KUBECTL} AS kubectl
 
 FROM ${PYTHON} AS build
+ARG PIP_INDEX_URL
+ARG PIP_NO_INDEX
+ARG PIP_FIND_LINKS
 WORKDIR /src
 COPY requirements.lock ./
 # Every file is checked against its hash; what only development needs stays in this stage.

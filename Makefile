@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
 .PHONY: help setup demo check format lint types layers generated test long torch bench generate golden lock \
-	system-packages control-plane control-plane-path clients node e2e clean
+	system-packages control-plane control-plane-path clients node engines engine-manifests e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,16 +41,20 @@ layers: $(READY)
 generated: $(READY)
 	@$(BIN)/python hack/generate.py --check
 
-test: check system-packages control-plane clients node ## what CI runs: check, every test but the heavy tiers, a slice of e2e
-	@$(PYTEST) -m "not long and not torch and not e2e"
+test: check system-packages control-plane clients node engine-manifests ## what CI runs: check, every test but the heavy tiers, a slice of e2e
+	@$(PYTEST) -m "not long and not torch and not e2e and not engines"
 	@BIREME_TEST_CONTROLLER=process hack/node/e2e $(BIN) -m smoke
 
-long: $(READY) control-plane clients ## the heavy tier: many more examples of every property
-	@BIREME_LONG=1 $(PYTEST) -m "not torch and not e2e"
+long: $(READY) control-plane clients engine-manifests ## the heavy tier: many more examples of every property
+	@BIREME_LONG=1 $(PYTEST) -m "not torch and not e2e and not engines"
 
 torch: $(READY) ## ColossalAIJobs with the real torchrun; installs PyTorch, several GB, into the cache
 	@hack/torch
 	@$(BIN)/pytest tests/torch
+
+engines: $(READY) control-plane ## jobs under Kueue, coscheduling and the API server's own gangs; builds the first two
+	@hack/engines/build
+	@$(BIN)/pytest tests/engines
 
 bench: $(READY) control-plane ## measure, and compare with the limits that the docs state
 	@$(BIN)/python -m bench
@@ -80,6 +84,9 @@ clients: ## build the older kubectl and the client-go program that tests try on 
 
 node: ## build kubelet, kube-proxy, CoreDNS, helm and KWOK
 	@hack/node/build
+
+engine-manifests:
+	@hack/engines/build manifests
 
 e2e: $(READY) ## jobs in real containers, on a node made here as root; or on BIREME_TEST_KUBECONFIG's cluster
 	@hack/node/e2e $(BIN)

@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.fixtures"]
+pytest_plugins = ["support.fixtures", "support.cluster_fixtures"]
 
 # Deadlines measure the machine, not the code: a slow example is no failure here.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -107,7 +107,7 @@ def test_a_database_that_is_no_use_is_refused_in_words(
     refused = run_to_end(server.data)
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr
-    assert refused.stderr.startswith(f"Error: {server.data / 'store.db'}")
+    assert refused.stderr.startswith(f"error: {server.data / 'store.db'}")
 
 
 def test_an_empty_file_becomes_a_database_of_this_layout(server: ServerProcess) -> None:
@@ -123,7 +123,7 @@ def test_a_folder_that_can_not_be_made_is_said_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run_to_end(tmp_path / "file" / "data")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: can't use ")
+    assert refused.stderr.startswith("error: can't use ")
 
 
 @pytest.mark.parametrize("name", ["token", "tls.key", "tls.crt"])

@@ -62,7 +62,7 @@ def test_a_start_on_a_full_disk_fails_in_words(server: ServerProcess, disk: Path
     fill(disk)
     refused = run_to_end(server.data)
     assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: ")
+    assert refused.stderr.startswith("error: ")
     assert str(server.data) in refused.stderr
     assert "Traceback" not in refused.stderr
     (disk / "filler").unlink()

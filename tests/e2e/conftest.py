@@ -1,72 +1,37 @@
-"""What end-to-end tests share: the cluster, the controller in it, and a namespace for each test."""
+"""A namespace for each end-to-end test; and the order of them."""
 
-import os
 import re
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from support.cluster import Cluster, why_not
-from support.cluster import cluster as start_cluster
-from support.fixtures import unavailable
-from support.installed import installed
-from support.node.program import Program, answers
+from support.cluster import Cluster
 from support.stage import Stage
 from support.stage import stage as new_stage
 
-ROOT: Final = Path(__file__).parents[2]
-BIREME: Final = Path(sys.executable).parent / "bireme"
+HERE: Final = Path(__file__).parent
+PARTLY: Final = pytest.StashKey[bool]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Rights come last: they are judged by what all others have asked of the API server."""
+    items.sort(key=lambda item: item.path.name == "test_rights.py")
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE:
+            item.config.stash[PARTLY] = True
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    reason = why_not()
-    if reason:
-        raise unavailable(reason)
-    with start_cluster(tmp_path_factory.getbasetemp()) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def controller(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """How the controller runs: `chart`, as users install it; BIREME_TEST_CONTROLLER=process is quicker."""
-    chosen = os.environ.get("BIREME_TEST_CONTROLLER", "chart")
-    image = cluster.image("controller") if chosen == "chart" else None
-    if image is not None:
-        with installed(cluster, image):
-            yield "chart"
-    else:
-        with process(cluster, tmp_path_factory.mktemp("controller") / "controller.log"):
-            yield "process"
-
-
-@contextmanager
-def process(cluster: Cluster, log: Path) -> Iterator[None]:
-    """The controller outside of the cluster, which it reaches by the kubeconfig; without webhooks."""
-    for arguments in (
-        ["apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "deploy/crds")],
-        ["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"],
-    ):
-        result = cluster.kubectl.run(arguments)
-        assert result.code == 0, result.stderr
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    argv = [
-        str(BIREME), "controller", "--kubeconfig", str(cluster.kubeconfig), "--kubeflow",
-        "--controller-image", cluster.image_name("controller") or "none", "--health-port", str(port),
-    ]  # fmt: skip
-    program = Program("controller", argv, log, answers(port, "/readyz"))
-    program.start()
-    try:
-        yield
-    finally:
-        program.stop()
+def is_whole_run(request: pytest.FixtureRequest) -> bool:
+    """Whether every end-to-end test is run, none left out."""
+    files = {path.name for path in HERE.glob("test_*.py")}
+    seen = {item.path.name for item in request.session.items}
+    return files <= seen and not request.config.stash.get(PARTLY, default=False)
 
 
 @pytest.fixture

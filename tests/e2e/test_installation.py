@@ -38,15 +38,3 @@ def test_the_doctor_finds_nothing_wrong(installed: Stage) -> None:
     command = [str(BIREME), "doctor", "--kubeconfig", kubeconfig, "-n", NAMESPACE]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_dead_leader_is_replaced_and_its_jobs_go_on(installed: Stage) -> None:
-    job = mpi_job("go-on", installed.image("mpi4"), "time.sleep(5)\n")
-    installed.create(job)
-    installed.wait_phase(job, "Pending", "Running")
-    lease = ["-n", NAMESPACE, "get", "lease", "bireme-controller", "-o", "jsonpath={.spec.holderIdentity}"]
-    leader = installed.cluster.kubectl.run(lease).stdout.partition("_")[0]
-    gone = ["-n", NAMESPACE, "delete", "pod", leader, "--grace-period=0", "--force"]
-    assert installed.cluster.kubectl.run(gone).code == 0
-    installed.wait_phase(job, "Succeeded")
-    assert installed.cluster.kubectl.run(lease).stdout.partition("_")[0] != leader

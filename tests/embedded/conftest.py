@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from bireme.node.machine import look
 from support.commands import Bireme, daemon
 from support.here import Here
 
@@ -14,9 +16,18 @@ def bireme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
         yield commands
 
 
+@pytest.fixture(scope="module")
+def nameless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    """As `here`, where pods get no host names and no mounts."""
+    made = Here(tmp_path_factory.mktemp("nameless"), msgspec.structs.replace(look(), isolation="none"))
+    made.start()
+    yield made
+    made.stop()
+
+
 @pytest.fixture(autouse=True)
 def _no_job_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    if "here" in request.fixturenames:
-        here: Here = request.getfixturevalue("here")
+    for name in {"here", "nameless"} & set(request.fixturenames):
+        here: Here = request.getfixturevalue(name)
         here.clear()

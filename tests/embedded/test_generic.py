@@ -122,6 +122,15 @@ def pause(*, on: bool, **more: Any) -> Object:
     return {"runMode": {"pause": {"enabled": on, **more}}}
 
 
+def test_what_a_container_writes_about_its_end_is_told(here: Here) -> None:
+    """The file is there before it, as with a kubelet: our own launchers don't make it."""
+    script = 'if [ -w "$BIREME_TERMINATION_LOG" ]; then echo no data >"$BIREME_TERMINATION_LOG"; fi; exit 3'
+    job = generic("words", replica("main", script))
+    first = here.play(job)["firstFailure"]
+    here.delete(job)
+    assert (first["exitCode"], first["message"]) == (3, "no data")
+
+
 def test_a_job_is_paused_and_resumed_with_other_commands(here: Here) -> None:
     resume = [
         {"type": "a", "command": ["sh", "-c", 'echo resumed with $0; test -z "$PREPARED"', "args"]},

@@ -61,6 +61,19 @@ def test_mpirun_reaches_the_main_container_of_every_worker(here: Here) -> None:
     here.delete(body)
 
 
+def test_mpirun_needs_no_host_names(nameless: Here) -> None:
+    """What its daemons are told instead, ranks don't hear."""
+    where = "os.environ['HOSTNAME'], [name for name in os.environ if 'SLURM' in name]"
+    program = f"import os; {SUM.replace('MPI.Get_processor_name()', where)}"
+    mpirun = ["mpirun", "--allow-run-as-root", "-np", "4", "python3", "-c", program]
+    body = job("bare", {"name": "launcher", "image": "none", "command": mpirun}, slotsPerWorker=2)
+    status = nameless.play(body)
+    assert phase(status) == "Succeeded", status
+    lines = sorted(nameless.output("bare-launcher", "launcher").splitlines())
+    assert lines == [f"sum 6 bare-worker-{index} []" for index in (0, 0, 1, 1)]
+    nameless.delete(body)
+
+
 TRIES = "echo x >>{0}; test $$(wc -l <{0}) -ge 3 || exit {1}"
 
 

@@ -14,7 +14,7 @@ import pytest
 from bireme.node.cgroups import Limits
 from bireme.node.machine import isolation
 from support.fixtures import unavailable
-from support.here import Here, Object, eventually, shared_memory
+from support.here import Here, Object, eventually, generic, replica, shared_memory
 from support.mpi_rounds import STRANGER, SUM, Case, build_job, find, play_as, python_of
 
 pytestmark = pytest.mark.xdist_group("here")
@@ -25,9 +25,9 @@ READY = SUM + WAIT
 # Whoever runs them, with namespaces of their own or without.
 SLICE: dict[tuple[str, str], list[Case]] = {
     ("root", "own"): [("5.0", 2, 2), ("4.1", 3, 1)],
-    ("root", "none"): [("4.1", 2, 2)],
+    ("root", "none"): [("4.1", 2, 2), ("5.0", 2, 2)],
     ("stranger", "own"): [("5.0", 1, 4)],
-    ("stranger", "none"): [("4.1", 2, 1)],
+    ("stranger", "none"): [("4.1", 2, 1), ("5.0", 3, 1)],
 }
 
 
@@ -88,22 +88,7 @@ def test_any_number_of_workers_and_slots(
     home: Path, who: str, place: str, workers: int, version: str
 ) -> None:
     needs(who, place)
-    cases = [(version, workers, slots) for slots in range(1, 5)]
-    if place == "none" and version == "5.0" and workers > 1:
-        refused(home, cases[0])
-    else:
-        check(who, place, cases, home)
-
-
-def refused(home: Path, case: Case) -> None:
-    """From 5.0 on, Open MPI hangs where workers share a host name: it is not tried."""
-    (result,) = play_as(os.getuid(), home, "none", [case])
-    assert (result["phase"], result["lines"]) == ("Failed", [])
-    assert "Open MPI 5 needs a host name for each worker" in result["status"]["firstFailure"]["message"]
-
-
-def test_open_mpi_5_says_that_it_needs_names_for_its_workers(home: Path) -> None:
-    refused(home, ("5.0", 2, 1))
+    check(who, place, [(version, workers, slots) for slots in range(1, 5)], home)
 
 
 # ---- failures
@@ -140,6 +125,22 @@ def test_the_rank_that_failed_is_named(here: Here, version: str, code: str, caus
     versions_here()
     first = blame(here, build_job("bad", code, (version, 2, 2)))
     assert {key: first.get(key) for key in cause} == cause
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_rank_that_failed_is_named_without_host_names(nameless: Here, version: str) -> None:
+    versions_here()
+    code, cause = BAD["exit 3"]
+    first = blame(nameless, build_job("bad", code, (version, 2, 2)))
+    assert {key: first.get(key) for key in cause} == cause
+
+
+def test_an_open_mpi_that_can_not_do_without_host_names_says_what_would_help(nameless: Here) -> None:
+    """Its daemon ends like this one."""
+    daemon = "exec bireme-agent old-main-0 'exit 213;' prted --prtemca ess env --prtemca ess_base_vpid 1"
+    first = blame(nameless, generic("old", replica("main", daemon)))
+    assert first["exitCode"] == 213
+    assert "allow user namespaces, or use Open MPI 4.1, or one worker" in first["message"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

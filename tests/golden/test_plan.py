@@ -23,6 +23,7 @@ from bireme.manifest.writer import write
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import (
     Action,
+    AnnotatePod,
     Create,
     DeleteJob,
     DeleteObject,
@@ -99,6 +100,8 @@ def show_action(action: Action, *, whole: bool) -> dict[str, Any]:
             return {"delete": f"Pod {name}", "uid": uid, "why": why}
         case StopPod(name, uid):
             return {"stop": f"Pod {name}", "uid": uid}
+        case AnnotatePod(name, uid, annotations):
+            return {"annotate": f"Pod {name}", "uid": uid, "annotations": annotations}
         case UpdateConfigMap(name, data):
             return {"update": f"ConfigMap {name}", "data": without_scripts({"data": data})["data"]}
         case DeleteObject(kind, name, uid):

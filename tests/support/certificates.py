@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = dt.timedelta(days=30)
@@ -93,3 +93,40 @@ def _alternative_names(hosts: Sequence[str]) -> x509.SubjectAlternativeName:
         except ValueError:
             names.append(x509.DNSName(host))
     return x509.SubjectAlternativeName(names)
+
+
+def rsa_authority(name: str, hosts: Sequence[str]) -> tuple[Identity, Identity]:
+    """An authority and a server of it, with RSA keys and valid for a year: what some programs insist on."""
+    key, server_key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+    subject = _subject(name, ())
+    usage = x509.KeyUsage(True, False, True, False, False, True, False, False, False)
+    authority = _rsa_builder(subject, subject, key)
+    authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    authority = authority.add_extension(usage, critical=True)
+    authority = authority.add_extension(_alternative_names([name]), critical=False)
+    server = _rsa_builder(subject, _subject(hosts[0], ()), server_key)
+    server = server.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    server = server.add_extension(_alternative_names(hosts), critical=False)
+    return _rsa_identity(authority, key, key), _rsa_identity(server, server_key, key)
+
+
+def _rsa_builder(issuer: x509.Name, subject: x509.Name, key: rsa.RSAPrivateKey) -> x509.CertificateBuilder:
+    now = dt.datetime.fromtimestamp(time.time(), dt.UTC)
+    return (
+        x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + dt.timedelta(days=365))
+    )
+
+
+def _rsa_identity(
+    builder: x509.CertificateBuilder, key: rsa.RSAPrivateKey, signer: rsa.RSAPrivateKey
+) -> Identity:
+    certificate = builder.sign(signer, hashes.SHA256())
+    text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    return Identity(certificate.public_bytes(serialization.Encoding.PEM), text)

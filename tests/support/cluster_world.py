@@ -135,7 +135,11 @@ class World:
         await self._status(name, {"containerStatuses": statuses})
 
     async def evict(self, name: str) -> None:
-        await self._status(name, {"phase": "Failed", "reason": "Evicted", "message": "low on memory"})
+        await self.fail(name, "Evicted", "low on memory")
+
+    async def fail(self, name: str, reason: str, message: str = "") -> None:
+        """Have a pod fail for a reason of its node's."""
+        await self._status(name, {"phase": "Failed", "reason": reason, "message": message})
 
     async def _status(self, name: str, status: dict[str, Any]) -> None:
         await self.client.patch(PODS, self.namespace, name, {"status": status}, subresource="status")

@@ -25,7 +25,7 @@ def unavailable(reason: str) -> BaseException:
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     plane = ControlPlane(parent=tmp_path_factory.getbasetemp())
     try:
-        plane.start()
+        plane.start(deadline_seconds=180)
     except BinariesMissingError as missing:
         raise unavailable(str(missing)) from None
     yield plane

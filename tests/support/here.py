@@ -32,7 +32,8 @@ Object = dict[str, Any]
 T = TypeVar("T")
 BIN = Path(sys.executable).parent
 PATH = f"{BIN}:/usr/bin:/bin"
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 240.0
+"""For a machine that has much else to do."""
 
 
 def generic(name: str, *replicas: Object, **spec: Any) -> Object:

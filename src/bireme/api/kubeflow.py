@@ -20,6 +20,7 @@ _CLEAN_POD_POLICY = field(
 )
 _BACKOFF_LIMIT = {"minimum": 0, "maximum": 2**31 - 1, "format": "int32"}
 _DEADLINE = {"minimum": 1, "format": "int64"}
+_SPECS = ".mpiReplicaSpecs"
 
 
 class SchedulingPolicy(Model, frozen=True):
@@ -75,17 +76,19 @@ class MPIJobSpec(Model, frozen=True):
         Rule(
             "self.mpiReplicaSpecs.all(k, k in ['Launcher', 'Worker'])",
             "replica types are Launcher and Worker",
-            ".mpiReplicaSpecs",
+            _SPECS,
         ),
+        Rule("'Launcher' in self.mpiReplicaSpecs", "there must be a Launcher", f"{_SPECS}.Launcher"),
         Rule(
-            "'Launcher' in self.mpiReplicaSpecs && self.mpiReplicaSpecs['Launcher'].replicas == 1",
+            "!('Launcher' in self.mpiReplicaSpecs) || self.mpiReplicaSpecs['Launcher'].replicas == 1",
             "there must be exactly one Launcher",
-            ".mpiReplicaSpecs",
+            f"{_SPECS}.Launcher.replicas",
         ),
+        Rule("'Worker' in self.mpiReplicaSpecs", "there must be a Worker", f"{_SPECS}.Worker"),
         Rule(
-            "'Worker' in self.mpiReplicaSpecs && self.mpiReplicaSpecs['Worker'].replicas >= 1",
+            "!('Worker' in self.mpiReplicaSpecs) || self.mpiReplicaSpecs['Worker'].replicas >= 1",
             "there must be at least one Worker",
-            ".mpiReplicaSpecs",
+            f"{_SPECS}.Worker.replicas",
         ),
         immutable("slotsPerWorker"),
         immutable("mainContainer"),

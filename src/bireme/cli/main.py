@@ -2,10 +2,12 @@
 
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
 from bireme import __version__
+from bireme.cli.failures import in_one_voice
 
 # One line per command, so that `bireme --help` imports none of them.
 _COMMANDS = {
@@ -54,6 +56,16 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with in_one_voice():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with in_one_voice(ctx):
+            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

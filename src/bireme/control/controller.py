@@ -25,13 +25,14 @@ from bireme.control.jobs import JobKey, JobObject, UnreadableJobError, Verdicts,
 from bireme.control.keys import generate_keys
 from bireme.control.metrics import Metrics
 from bireme.control.queue import WorkQueue
+from bireme.control.releases import Releases
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
 from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource, resource_of
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import EmitEvent
-from bireme.planning.engines import group_version, has_groups
+from bireme.planning.engines import finalizer, group_version, has_groups
 from bireme.planning.identity import MANAGED_BY
 from bireme.planning.observed import Child, Job, Keys
 
@@ -139,8 +140,10 @@ class Controller:
         }
         changed = self._child_changed
         self._pods: Cache[Pod] = Cache(
-            client, PODS, Pod, namespace=namespace, label_selector=SELECTOR, on_change=changed
+            client, PODS, Pod, namespace=namespace, label_selector=SELECTOR, on_change=self._pod_changed
         )
+        held = finalizer(self._settings.gang_engine)
+        self._releases = Releases(client, held, self._pods.get, self._may_write)
         self._children: dict[str, Cache[Any]] = {
             "Service": Cache(
                 client, SERVICES, Service, namespace=namespace, label_selector=SELECTOR, on_change=changed
@@ -178,6 +181,7 @@ class Controller:
                 tasks.create_task(cache.run())
             await asyncio.gather(*(cache.wait_synced() for cache in caches))
             log.info("caches are in step", extra={"jobs": sum(map(len, self._jobs.values()))})
+            tasks.create_task(self._releases.run())
             for _ in range(self._workers):
                 tasks.create_task(self._work())
 
@@ -408,6 +412,10 @@ class Controller:
             self._taken.pop(uid, None)
             self._running_since.discard(uid)
             self._pass_seconds.pop(key, None)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._releases.hear(new)
+        self._child_changed(old, new)
 
     def _child_changed(self, old: Any, new: Any) -> None:
         child = new if new is not None else old

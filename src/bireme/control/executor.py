@@ -20,6 +20,7 @@ from bireme.kube.errors import (
 from bireme.kube.resources import CONFIG_MAPS, PODS, Resource, resource_for, resource_of
 from bireme.planning.actions import (
     Action,
+    AnnotatePod,
     Create,
     CreatePod,
     DeleteJob,
@@ -118,7 +119,10 @@ class Executor:
             case DeleteObject(kind, name, uid):
                 await self._delete(job, self._resource(kind), name, uid)
             case StopPod(name, uid):
-                await self._stop(job, name, uid)
+                # The kubelet ends what still runs, and keeps the pod: its deadline has passed.
+                await self._patch(job, name, {"metadata": {"uid": uid}, "spec": {"activeDeadlineSeconds": 1}})
+            case AnnotatePod(name, uid, annotations):
+                await self._patch(job, name, {"metadata": {"uid": uid, "annotations": annotations}})
             case UpdateConfigMap(name, data):
                 await self._update(job, name, data)
             case DeleteJob(uid):
@@ -156,9 +160,8 @@ class Executor:
             written = Written(resource.kind, job.metadata.namespace, name, uid, 0, deleted=True)
             self._expectations.add(job.metadata.uid, written)
 
-    async def _stop(self, job: Job, name: str, uid: str) -> None:
-        """The kubelet ends what still runs, and keeps the pod: its deadline has passed."""
-        body = {"metadata": {"uid": uid}, "spec": {"activeDeadlineSeconds": 1}}
+    async def _patch(self, job: Job, name: str, body: dict[str, Any]) -> None:
+        """Change a pod; that it is gone is success."""
         try:
             reply = await self._client.patch(PODS, job.metadata.namespace, name, body)
         except NotFound:
@@ -194,7 +197,7 @@ def _stages(actions: Sequence[Action]) -> list[list[Action]]:
                 pods.append(action)
             case Create() | UpdateConfigMap():
                 children.append(action)
-            case DeletePod() | StopPod():
+            case DeletePod() | StopPod() | AnnotatePod():
                 leaving.append(action)
             case DeleteObject() | DeleteJob():
                 rest.append(action)
@@ -222,6 +225,8 @@ def _what(action: Action) -> str:
             return f"can't create {action.kind} {action.name}"
         case DeletePod(name) | StopPod(name):
             return f"can't stop Pod {name}"
+        case AnnotatePod(name):
+            return f"can't annotate Pod {name}"
         case DeleteObject(kind, name):
             return f"can't delete {kind} {name}"
         case UpdateConfigMap(name):

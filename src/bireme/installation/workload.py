@@ -75,6 +75,8 @@ def build_deployment(component: str, name: str, arguments: list[Any], ports: lis
         "args": arguments,
         "ports": ports,
         "resources": setting("resources"),
+        # On a node that is busy, Python may take a minute to start: that is no reason to start it again.
+        "startupProbe": {**_probe("/healthz", 2), "failureThreshold": 150},
         "livenessProbe": _probe("/healthz", 20),
         "readinessProbe": _probe("/readyz", 5),
         "securityContext": {

@@ -20,8 +20,8 @@ from bireme.kube.resources import LEASES
 
 log = logging.getLogger("bireme.kube")
 
-_JITTER: Final = 1.2
-"""Candidates wait for the retry period and up to this many more of it, so that they do not march in step."""
+_JITTER: Final = 0.5
+"""Candidates ask up to this much of the retry period sooner, so that they do not march in step."""
 
 
 class LeaderElection:
@@ -97,7 +97,17 @@ class LeaderElection:
 
     async def _acquire(self) -> None:
         while not await self._try(self._renew_deadline):
-            await self._clock.sleep(self._retry_period * (1 + _JITTER * self._client.random()))
+            await self._clock.sleep(self._patience())
+
+    def _patience(self) -> float:
+        """How long to wait before we ask again: no longer than until the lease that we saw runs out.
+
+        So a leader that vanished is followed within `lease_seconds` and one `retry_period`, and one that
+        gave its lease back within one `retry_period`.
+        """
+        wait = self._retry_period * (1 - _JITTER * self._client.random())
+        left = self._runs_out_at() - self._clock.now() if self._is_taken() else 0
+        return min(wait, left) if left > 0 else wait
 
     async def _lead(self) -> None:
         """Renew until the lease is lost: to another, or because it could not be renewed in time."""

@@ -43,6 +43,10 @@ class _Envelope(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _Bare(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
 class EventDecoder(Generic[T]):
     """Decodes the lines of one watch; every field of `kind` must have a default, as bookmarks are bare."""
 
@@ -58,8 +62,7 @@ class EventDecoder(Generic[T]):
         try:
             event: WatchEvent[T] = self._decode(line)
         except msgspec.ValidationError as error:
-            self._take_misfit(line, error)
-            return None
+            return self._take_misfit(line, error)
         except msgspec.DecodeError as error:
             if not line.strip():
                 return None
@@ -68,14 +71,26 @@ class EventDecoder(Generic[T]):
             self._raise_reported(line)
         return event
 
-    def _take_misfit(self, line: bytes, error: msgspec.ValidationError) -> None:
+    def _take_misfit(self, line: bytes, error: msgspec.ValidationError) -> WatchEvent[T] | None:
         try:
             envelope = msgspec.json.decode(line, type=_Envelope)
         except msgspec.ValidationError:
             raise DecodeError(f"watch event: {error}") from error
         if envelope.type == "ERROR":
             self._raise_reported(line)
+        if envelope.type == "BOOKMARK":
+            return self._read_bookmark(envelope.object)
         report(envelope.object, error, self._on_malformed)
+        return None
+
+    def _read_bookmark(self, obj: msgspec.Raw) -> WatchEvent[T]:
+        """A bookmark has a version and nothing else to be read: that of a pod says `containers: null`."""
+        try:
+            bare = msgspec.json.decode(obj, type=_Bare)
+            event: WatchEvent[T] = self._decode(msgspec.json.encode({"type": "BOOKMARK", "object": bare}))
+        except msgspec.ValidationError as error:
+            raise DecodeError(f"watch event: {error}") from error
+        return event
 
     def _raise_reported(self, line: bytes) -> None:
         status = msgspec.json.decode(line, type=_Envelope).object

@@ -13,7 +13,7 @@ from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.machine import Machine
-from bireme.node.remote_shell import PODS
+from bireme.node.remote_shell import ONE_NAME, PODS
 from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
 from bireme.node.substitutes import NOTHING, Needs, Substitutes
@@ -24,7 +24,7 @@ RUN_ERROR: Final = "RunContainerError"
 OUTPUT_CAP: Final = 256 << 20
 _OURS: Final = "bireme-"
 # Workers that share a host name share what Open MPI names after it: shared memory of theirs gets mixed up.
-_ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp", "BIREME_ONE_NAME": "1"}
+_ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp", ONE_NAME: "1"}
 
 
 class Caller(NamedTuple):
@@ -108,6 +108,8 @@ class ProcessDriver:
             env = {key: _replaced(value, moved) for key, value in env.items()}
         output = folder.output(name, attempt)
         output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # As with a kubelet, it is there before the container: scripts write to it if they can.
+        message_file(folder, name, attempt).touch(mode=0o600)
         scratch = folder.path / "root"
         scratch.mkdir(mode=0o755, exist_ok=True)
         return {

@@ -1,6 +1,6 @@
 """Where the node keeps what belongs to pods, and the programs that they find on their PATH.
 
-bin/                         bireme-agent
+bin/                         bireme-agent, bireme-rank
 pods/UID/                    pod.json state.json shim.sock, volumes/, output/CONTAINER/ATTEMPT.log
 names/NAMESPACE/POD          a link to the pod's folder
 departed/UID/output/         what a pod wrote that is gone, for a while
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import bireme
+from bireme.node.prrte import RANK, RANK_PROGRAM
 
 ROOT: Final = Path(bireme.__file__).parent.parent
 """What a Python without `site` must have on its path to find us."""
@@ -61,9 +62,10 @@ class NodeFolder:
         shutil.rmtree(self.departed, ignore_errors=True)
         for folder in (self.path, self.programs, self.path / "pods", self.path / "names"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        agent = self.programs / "bireme-agent"
-        agent.write_text(_AGENT.format(python=sys.executable, root=ROOT))
-        agent.chmod(0o700)
+        programs = {"bireme-agent": _AGENT.format(python=sys.executable, root=ROOT), RANK: RANK_PROGRAM}
+        for name, text in programs.items():
+            (self.programs / name).write_text(text)
+            (self.programs / name).chmod(0o700)
 
     def pod(self, uid: str) -> PodFolder:
         return PodFolder(self.path / "pods" / uid)

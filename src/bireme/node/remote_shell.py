@@ -18,10 +18,15 @@ import time
 from _json import encode_basestring_ascii
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 
+from bireme.node.prrte import UNKNOWN_PART, name_daemon
+
 PODS = "BIREME_PODS"
 """The variable that names the folder with a link to each pod's folder, by the pod's name."""
 WAITS = "BIREME_AGENT_WAITS"
 """The variable that has it wait for a pod that is not there yet, as long as it takes."""
+ONE_NAME = "BIREME_ONE_NAME"
+"""The variable that says that all pods have the host name of their machine."""
+TERMINATION_LOG = "BIREME_TERMINATION_LOG"
 UNREACHABLE = 255
 _PATIENCE_SECONDS = 1.0
 """How long it waits otherwise: pods of a job begin at about the same time, though not in step."""
@@ -49,10 +54,18 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         return _fail(f"{pod}: {error.strerror}")
     try:
-        _ask(connection, " ".join(words))
-        return _wait(connection, pod)
+        return _run(connection, pod, " ".join(words))
     except OSError as error:
         return _fail(f"{pod}: {error.strerror}")
+
+
+def _run(connection: socket, pod: str, line: str) -> int:
+    line, env = name_daemon(line, pod) if os.environ.get(ONE_NAME) else (line, {})
+    _ask(connection, line, env)
+    code = _wait(connection, pod)
+    if env and code == UNKNOWN_PART:
+        _explain(pod)
+    return code
 
 
 def _connect(folder: str, pod: str) -> socket:
@@ -83,11 +96,14 @@ def _connect_once(folder: str) -> socket:
     return made
 
 
-def _ask(connection: socket, line: str) -> None:
-    like = os.environ.get("BIREME_MAIN_CONTAINER")
-    order = f'{{"do":"exec","argv":["/bin/sh","-c",{encode_basestring_ascii(line)}]'
-    order += f',"like":{encode_basestring_ascii(like)}}}\n' if like else "}\n"
-    data = order.encode()
+def _ask(connection: socket, line: str, env: dict[str, str]) -> None:
+    quote = encode_basestring_ascii
+    order = f'{{"do":"exec","argv":["/bin/sh","-c",{quote(line)}]'
+    if like := os.environ.get("BIREME_MAIN_CONTAINER"):
+        order += f',"like":{quote(like)}'
+    if env:
+        order += f',"env":{{{",".join(f"{quote(name)}:{quote(value)}" for name, value in env.items())}}}'
+    data = f"{order}}}\n".encode()
     descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     sent = connection.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, descriptors)])
     connection.sendall(data[sent:])
@@ -121,6 +137,21 @@ def _tell_problem(line: bytes, pod: str) -> None:
 
     if problem := json.loads(line).get("error"):
         print(f"bireme: {pod}: {problem}", file=sys.stderr)
+
+
+def _explain(pod: str) -> None:
+    """Say why a daemon could not begin, on the terminal and as the last word of the launcher."""
+    why = (
+        f"Open MPI could not begin on {pod}. Without user namespaces pods have no host names, and then"
+        " Open MPI 5 needs its part for Slurm, which is missing here: allow user namespaces, or use"
+        " Open MPI 4.1, or one worker"
+    )
+    print(f"bireme: {why}", file=sys.stderr)
+    try:
+        with open(os.environ[TERMINATION_LOG], "w") as file:  # noqa: PTH123 - pathlib costs its start
+            file.write(f"{why}\n")
+    except (KeyError, OSError):
+        return
 
 
 def _free_port() -> int:

@@ -46,6 +46,14 @@ class StopPod(msgspec.Struct, frozen=True, tag_field="action", tag=True):
     uid: str
 
 
+class AnnotatePod(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Add annotations to a pod, if it is still the one with this UID."""
+
+    name: str
+    uid: str
+    annotations: dict[str, str]
+
+
 class UpdateConfigMap(msgspec.Struct, frozen=True, tag_field="action", tag=True):
     """Set the data of a ConfigMap that is there already."""
 
@@ -75,4 +83,14 @@ class EmitEvent(msgspec.Struct, frozen=True, tag_field="action", tag=True):
     message: str
 
 
-Action = Create | CreatePod | DeletePod | StopPod | UpdateConfigMap | DeleteObject | DeleteJob | EmitEvent
+Action = (
+    Create
+    | CreatePod
+    | DeletePod
+    | StopPod
+    | AnnotatePod
+    | UpdateConfigMap
+    | DeleteObject
+    | DeleteJob
+    | EmitEvent
+)

@@ -4,16 +4,19 @@ A plan speaks Bireme's own language: a PodGroup of ours, and labels on the pods.
 plan is put into that engine's words at the very end; nothing else of the plan knows of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from bireme.api.core import Pod
 from bireme.api.generic import GenericJob
+from bireme.api.job import JobStatus
 from bireme.api.scheduler import SCHEDULER_GROUP_VERSION
-from bireme.planning.actions import Action, Create, CreatePod, Manifest
+from bireme.planning.actions import Action, AnnotatePod, Create, CreatePod, DeletePod, Manifest
 from bireme.planning.identity import QUEUE_LABELS
-from bireme.planning.observed import BatchJob, Job
+from bireme.planning.observed import BatchJob, Job, Observed, Plan
+from bireme.planning.replicas import FINISHED, is_final
 
 OWN: Final = ("bireme", "t9k")
 """The vendor's scheduler reads the same objects as ours."""
@@ -49,11 +52,19 @@ class Gang(msgspec.Struct, frozen=True):
 
 
 class Engine(msgspec.Struct, frozen=True):
-    """How an engine is spoken to; without `group` it has no object for a gang."""
+    """How an engine is spoken to; without `group` it has no object for a gang.
+
+    `alone` are the words for members that come after others have ended for good, where an engine counts the
+    living only: the gang can't be whole again, and they would wait for ever. By `finalizer` an engine holds
+    pods until others stand in for them; by the annotations `farewell`, on any pod, it learns that none will.
+    """
 
     words: Callable[[Gang, str], Words]
     group: Callable[[Gang], Manifest] | None = None
     group_version: str = ""
+    alone: Callable[[Gang, str], Words] | None = None
+    finalizer: str = ""
+    farewell: dict[str, str] = {}
 
 
 def _volcano_words(gang: Gang, role: str) -> Words:
@@ -66,13 +77,20 @@ def _volcano_group(gang: Gang) -> Manifest:
     return gang.with_priority_class(spec)
 
 
-def _coscheduling_words(gang: Gang, _role: str) -> Words:
-    spec = gang.with_priority_class({"schedulerName": "scheduler-plugins-scheduler"})
-    return Words(labels={"scheduling.x-k8s.io/pod-group": gang.name}, spec=spec)
+def _coscheduling_alone(gang: Gang, _role: str) -> Words:
+    return Words(spec=gang.with_priority_class({"schedulerName": "scheduler-plugins-scheduler"}))
+
+
+def _coscheduling_words(gang: Gang, role: str) -> Words:
+    return Words({"scheduling.x-k8s.io/pod-group": gang.name}, spec=_coscheduling_alone(gang, role).spec)
 
 
 def _coscheduling_group(gang: Gang) -> Manifest:
     return {"minMember": gang.total}
+
+
+def _native_alone(gang: Gang, _role: str) -> Words:
+    return Words(spec=gang.with_priority_class({}))
 
 
 def _native_words(gang: Gang, _role: str) -> Words:
@@ -93,9 +111,15 @@ def _kueue_words(gang: Gang, _role: str) -> Words:
 
 ENGINES: Final[dict[str, Engine]] = {
     "volcano": Engine(_volcano_words, _volcano_group, "scheduling.volcano.sh/v1beta1"),
-    "coscheduling": Engine(_coscheduling_words, _coscheduling_group, "scheduling.x-k8s.io/v1alpha1"),
-    "native": Engine(_native_words, _native_group, "scheduling.k8s.io/v1alpha2"),
-    "kueue": Engine(_kueue_words),
+    "coscheduling": Engine(
+        _coscheduling_words, _coscheduling_group, "scheduling.x-k8s.io/v1alpha1", _coscheduling_alone
+    ),
+    "native": Engine(_native_words, _native_group, "scheduling.k8s.io/v1alpha2", _native_alone),
+    "kueue": Engine(
+        _kueue_words,
+        finalizer="kueue.x-k8s.io/managed",
+        farewell={"kueue.x-k8s.io/retriable-in-group": "false"},
+    ),
 }
 NAMES: Final = (*OWN, *ENGINES)
 
@@ -110,14 +134,43 @@ def group_version(name: str) -> str:
     return SCHEDULER_GROUP_VERSION if name in OWN else ENGINES[name].group_version
 
 
-def in_words_of(name: str, job: Job, actions: Iterable[Action]) -> tuple[Action, ...]:
-    """The actions as the engine understands them; those of jobs without a queue are as they were."""
-    gang = None if name in OWN else _gang(job)
+def finalizer(name: str) -> str:
+    """By which the engine holds pods; empty where it does not."""
+    return "" if name in OWN else ENGINES[name].finalizer
+
+
+def in_words_of(name: str, observed: Observed, made: Plan) -> Plan:
+    """The plan as the engine understands it; that of a job without a queue is as it was."""
+    gang = None if name in OWN else _gang(observed.job)
     if gang is None:
-        return tuple(actions)
+        return made
     engine = ENGINES[name]
-    translated = (_translated(action, engine, gang) for action in actions)
-    return tuple(action for action in translated if action is not None)
+    assert isinstance(made.status, JobStatus)
+    words = engine.alone if engine.alone is not None and _has_lost_members(made.status) else engine.words
+    translated = (_translated(action, engine, gang, words) for action in made.actions)
+    actions = [action for action in translated if action is not None]
+    if engine.farewell and made.status.phase in FINISHED:
+        actions += _farewell(engine, gang, observed, actions)
+    return msgspec.structs.replace(made, actions=tuple(actions))
+
+
+def _has_lost_members(status: JobStatus) -> bool:
+    return any(is_final(record) for task in status.tasks for record in task.replicas)
+
+
+def _farewell(engine: Engine, gang: Gang, observed: Observed, actions: Sequence[Action]) -> list[Action]:
+    """Tell of the end by a pod that is left; where all have succeeded, the engine sees it by itself."""
+    gone = {action.name for action in actions if isinstance(action, DeletePod)}
+    left = [pod for pod in observed.pods if _stays(pod) and pod.metadata.name not in gone]
+    succeeded = sum(pod.status.phase == "Succeeded" for pod in left)
+    told = any(engine.farewell.items() <= pod.metadata.annotations.items() for pod in left)
+    if not left or told or succeeded == gang.total:
+        return []
+    return [AnnotatePod(left[0].metadata.name, left[0].metadata.uid, engine.farewell)]
+
+
+def _stays(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is None
 
 
 def _gang(job: Job) -> Gang | None:
@@ -134,19 +187,20 @@ def _members(job: BatchJob) -> dict[str, int]:
     return {"launcher": 1, "worker": job.spec.worker.replicas}
 
 
-def _translated(action: Action, engine: Engine, gang: Gang) -> Action | None:
+def _translated(
+    action: Action, engine: Engine, gang: Gang, words: Callable[[Gang, str], Words]
+) -> Action | None:
     match action:
         case CreatePod(manifest):
-            return CreatePod(_pod(manifest, engine, gang))
+            role = manifest["metadata"]["labels"].get(f"{QUEUE_LABELS}/role", "")
+            return CreatePod(_pod(manifest, words(gang, role)))
         case Create(manifest) if manifest["kind"] == "PodGroup":
             return Create(_group(manifest, engine, gang)) if engine.group is not None else None
     return action
 
 
-def _pod(manifest: Manifest, engine: Engine, gang: Gang) -> Manifest:
+def _pod(manifest: Manifest, words: Words) -> Manifest:
     metadata, spec = manifest["metadata"], manifest["spec"]
-    role = metadata["labels"].get(f"{QUEUE_LABELS}/role", "")
-    words = engine.words(gang, role)
     ours = f"{QUEUE_LABELS}/"
     labels = {key: value for key, value in metadata["labels"].items() if not key.startswith(ours)}
     own = {key: value for key, value in spec.items() if key != "schedulerName"}

@@ -2,13 +2,11 @@
 
 from datetime import datetime
 
-import msgspec
-
 from bireme.api.colossalai import ColossalAIJob
 from bireme.api.generic import GenericJob
 from bireme.api.mpi import MPIJob
 from bireme.planning.colossalai import ColossalAICrew
-from bireme.planning.engines import OWN, in_words_of
+from bireme.planning.engines import in_words_of
 from bireme.planning.generic import GenericCrew
 from bireme.planning.kubeflow import plan_kubeflow
 from bireme.planning.life import plan_batch
@@ -22,11 +20,7 @@ def plan(observed: Observed, now: datetime) -> Plan:
     Pure: the same input gives the same plan, in the same order. Idempotent: once its actions are done
     and its status is written, planning again at the same time gives nothing to do.
     """
-    made = _plan(observed, now)
-    engine = observed.settings.gang_engine
-    if engine in OWN:
-        return made
-    return msgspec.structs.replace(made, actions=in_words_of(engine, observed.job, made.actions))
+    return in_words_of(observed.settings.gang_engine, observed, _plan(observed, now))
 
 
 def _plan(observed: Observed, now: datetime) -> Plan:

@@ -74,7 +74,8 @@ async def lead_and_work(
 ) -> None:
     """Lead, then work, until the lease is lost; without an election, work until cancelled.
 
-    Caches of a process that waits for the lease stay cold.
+    The lease is renewed until the work has ended, and given back only then: whoever leads next may begin at
+    once. Caches of a process that waits for the lease stay cold.
     """
     if election is None:
         await worker.run()
@@ -83,14 +84,24 @@ async def lead_and_work(
         lead = group.create_task(election.run())
         try:
             await election.wait_until_leading()
-            metrics.leader.labels(lease).set(1)
-            log.info("leading")
             work = group.create_task(worker.run())
-            await election.wait_until_lost()
-            metrics.leader.labels(lease).set(0)
-            log.warning("the lease is lost: this process ends")
-            work.cancel()
+            await _led(election, metrics, lease, work)
         finally:
-            lead.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await lead
+            await _end(lead)
+
+
+async def _led(election: LeaderElection, metrics: Metrics, lease: str, work: asyncio.Task[None]) -> None:
+    """Return when the lease is lost; however this ends, the work has ended by then."""
+    metrics.leader.labels(lease).set(1)
+    log.info("leading")
+    try:
+        await election.wait_until_lost()
+        log.warning("the lease is lost: this process ends")
+    finally:
+        metrics.leader.labels(lease).set(0)
+        await _end(work)
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

@@ -205,7 +205,7 @@ def _why(log: Path, begin: int, code: int) -> str:
     with log.open("rb") as file:
         file.seek(begin)
         said = file.read().decode(errors="replace").strip().splitlines()
-    told = "\n".join(said[-_MESSAGE_LINES:]).removeprefix("Error: ").removeprefix("error: ")
+    told = "\n".join(said[-_MESSAGE_LINES:]).removeprefix("error: ")
     if not told and is_full(log.parent):
         told = f"there is no space left on the disk of {log.parent}"
     return f"the daemon can't be started: {told}" if told else f"the daemon ended with {code}; see {log}"

@@ -18,6 +18,7 @@ from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import (
     STOP_DEADLINE_SECONDS,
     Action,
+    AnnotatePod,
     Create,
     CreatePod,
     DeleteJob,
@@ -193,8 +194,8 @@ class ModelCluster:
             case DeletePod(name, uid):
                 if name in self.pods and self.pods[name].metadata.uid == uid:
                     self.delete(name)
-            case StopPod(name):
-                self._stop(name)
+            case StopPod() | AnnotatePod():
+                self._change_pod(action)
             case UpdateConfigMap(name, data):
                 child = self.children["ConfigMap", name]
                 self.children["ConfigMap", name] = msgspec.structs.replace(child, data=data)
@@ -215,6 +216,15 @@ class ModelCluster:
     def _metadata(self, manifest: dict[str, Any]) -> ObjectMeta:
         self._uids += 1
         return msgspec.convert({**manifest["metadata"], "uid": f"uid-{self._uids}"}, ObjectMeta)
+
+    def _change_pod(self, action: StopPod | AnnotatePod) -> None:
+        if isinstance(action, StopPod):
+            self._stop(action.name)
+            return
+        pod = self.pods[action.name]
+        annotations = {**pod.metadata.annotations, **action.annotations}
+        metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+        self.pods[action.name] = msgspec.structs.replace(pod, metadata=metadata)
 
     def _stop(self, name: str) -> None:
         pod = self.pods[name]

@@ -167,21 +167,21 @@ def _make_mpi5(work: Path, below: list[Layer]) -> None:
     write_image(work / "mpi5.tar", MPI5, [*below, layer.finish()], env, without=below)
 
 
-def make_controller(work: Path) -> Path:
-    """The image of our own code as it is now; it lies on the layer that `mpi4` brought."""
+def make_controller(work: Path, project: Path = ROOT, name: str = CONTROLLER) -> Path:
+    """The image of our own code as it is there; it lies on the layer that `mpi4` brought."""
     debian = _known_layer(_debian_path())
     packages = LayerWriter(work / "packages.layer")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for name in sorted(_required(project["dependencies"])):
-        _add_distribution(packages, name)
+    dependencies = tomllib.loads((project / "pyproject.toml").read_text())["project"]["dependencies"]
+    for package in sorted(_required(dependencies)):
+        _add_distribution(packages, package)
     packages.add_file(find_binaries(["kubectl"])["kubectl"], "usr/local/bin/kubectl", 0o755)
     code = LayerWriter(work / "code.layer")
-    code.add_tree(ROOT / "src/bireme", f"{_DIST_PACKAGES}/bireme")
+    code.add_tree(project / "src/bireme", f"{_DIST_PACKAGES}/bireme")
     start = "#!/usr/bin/python3\nfrom bireme.cli.main import main\nmain()\n"
     code.add_text("usr/local/bin/bireme", start, 0o755)
     config = {"Env": [_PATH], "User": f"{CONTROLLER_UID}:{CONTROLLER_UID}", "Entrypoint": ["bireme"]}
     written = work / "controller.tar"
-    write_image(written, CONTROLLER, [debian, packages.finish(), code.finish()], config, without=[debian])
+    write_image(written, name, [debian, packages.finish(), code.finish()], config, without=[debian])
     return written
 
 

@@ -1,8 +1,10 @@
 """The other commands, and what the command line costs."""
 
+import re
 import subprocess
 import sys
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -31,6 +33,45 @@ def test_an_unknown_command_is_suggested() -> None:
     result = invoke("valdate")
     assert result.exit_code == 2
     assert "did you mean `validate`?" in result.stderr
+
+
+# What each takes too much of, or what is missing, refused or not there.
+_BAD = {
+    "apiserver": ["--port", "many"],
+    "controller": ["--kubeconfig", "/nowhere/kubeconfig"],
+    "crds": ["nothing"],
+    "explain": ["nothing"],
+    "render": ["-f", "/nowhere/job.yaml"],
+    "run": ["-f", "/nowhere/job.yaml"],
+    "scheduler": ["--kubeconfig", "/nowhere/kubeconfig"],
+    "simulate": ["-f"],
+    "validate": ["-f", "/nowhere/job.yaml"],
+    "wait": [],
+    "why": ["--kubeconfig", "/nowhere/kubeconfig", "job"],
+}
+
+
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_every_command_speaks_of_errors_in_one_voice(name: str) -> None:
+    for arguments in (["--nonsense"], _BAD.get(name, ["--nonsense=1"])):
+        result = invoke(name, *arguments)
+        assert result.exit_code in (1, 2)
+        assert result.stderr.startswith("error: "), result.stderr
+        assert not re.search(r"Error:|Usage:|Traceback", result.stderr)
+        assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["up", "--nonsense"], "No such option '--nonsense'."),
+        (["simulate", "-f"], "Option '-f' requires an argument."),
+    ],
+    ids=["option", "argument"],
+)
+def test_what_click_finds_wrong_comes_with_a_hint(arguments: list[str], message: str) -> None:
+    hint = f"`cli {arguments[0]} --help` says how it is called"
+    assert invoke(*arguments).stderr == f"error: {message}\n\nhint: {hint}\n"
 
 
 def test_crds_are_those_of_the_kinds() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,84 +12,22 @@ from hypothesis import strategies as st
 
 from bireme.kube.client import Client
 from bireme.kube.clock import Clock
-from bireme.kube.errors import TransportError
 from bireme.kube.lease import LeaderElection
-from bireme.kube.transport import Response
-from unit.kube.scripted import FakeClock, ScriptedTransport, running, settle, status
+from unit.kube.lease_server import LeaseServer, Line
+from unit.kube.scripted import FakeClock, ScriptedTransport, running, settle
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-class LeaseServer:
-    """The one lease there is, guarded by its version as a real API server does it."""
-
-    def __init__(self) -> None:
-        self.lease: dict[str, Any] | None = None
-        self.writes = 0
-
-    def handle(self, method: str, body: bytes | None) -> Response:
-        sent = json.loads(body) if body else None
-        if method == "GET" or (method == "PUT" and self.lease is None):
-            return self._answer(200, self.lease) if self.lease else self._answer(404, status(404))
-        if method == "POST" and self.lease is not None:
-            return self._answer(409, status(409, "AlreadyExists"))
-        assert sent is not None
-        if self.lease is not None and sent["metadata"]["resourceVersion"] != self.version:
-            return self._answer(409, status(409, "Conflict"))
-        self.writes += 1
-        self.lease = {**sent, "metadata": {**sent["metadata"], "resourceVersion": str(self.writes)}}
-        return self._answer(200, self.lease)
-
-    def _answer(self, code: int, body: Any) -> Response:
-        return Response(code, {}, json.dumps(body).encode())
-
-    @property
-    def version(self) -> str:
-        assert self.lease is not None
-        version: str = self.lease["metadata"]["resourceVersion"]
-        return version
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        assert self.lease is not None
-        spec: dict[str, Any] = self.lease["spec"]
-        return spec
-
-
-class Line(ScriptedTransport):
-    """One process's way to the server: it may be cut, silent, or lose answers."""
-
-    def __init__(self, server: LeaseServer) -> None:
-        super().__init__()
-        self._server = server
-        self.state = "up"
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        **_options: Any,
-    ) -> Response:
-        assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/default/leases")
-        if self.state == "down":
-            raise TransportError("connection refused", ambiguous=False)
-        if self.state == "silent":
-            await asyncio.Event().wait()
-        response = self._server.handle(method, body)
-        if self.state == "loses answers":
-            raise TransportError("reset by peer")
-        return response
-
-
 class Candidate:
-    def __init__(self, server: LeaseServer, clock: Clock, name: str, **options: Any) -> None:
+    def __init__(
+        self, server: LeaseServer, clock: Clock, name: str, *, luck: float = 0.0, **options: Any
+    ) -> None:
         start = clock.now()
         self.line = Line(server)
         self.told: list[str] = []
         self.election = LeaderElection(
-            Client(self.line, clock=clock, random=lambda: 0.0),
+            Client(self.line, clock=clock, random=lambda: luck),
             "default",
             "controller",
             name,
@@ -108,11 +45,11 @@ class Candidate:
 class Race:
     """Two candidates, of whom `a` has come first and leads."""
 
-    def __init__(self) -> None:
+    def __init__(self, luck: float = 0.0) -> None:
         self.clock = FakeClock()
         self.server = LeaseServer()
         self.a = Candidate(self.server, self.clock, "a")
-        self.b = Candidate(self.server, self.clock, "b")
+        self.b = Candidate(self.server, self.clock, "b", luck=luck)
 
     @contextlib.asynccontextmanager
     async def begun(self) -> AsyncIterator["Race"]:
@@ -185,6 +122,43 @@ def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out() -> None
             assert race.server.spec["holderIdentity"] == "a"
             assert 13 <= await race.advance_until_b_leads(30) <= 15
             assert race.server.spec["leaseTransitions"] == 1
+
+    asyncio.run(main())
+
+
+LUCK = pytest.mark.parametrize("luck", [0.0, 0.37, 0.999])
+AHEAD = pytest.mark.parametrize("ahead", [0.0, 0.5, 1.9])
+"""How long before the end of `a` the two have last looked at the lease together."""
+
+
+@LUCK
+@AHEAD
+def test_who_waits_leads_within_a_retry_period_of_a_clean_stop(luck: float, ahead: float) -> None:
+    async def main() -> None:
+        race = Race(luck)
+        async with running(race.a.election.run()) as leading, running(race.b.election.run()):
+            await race.clock.advance(20 + ahead)
+            leading.cancel()
+            await settle()
+            assert await race.advance_until_b_leads(30) <= 2
+
+    asyncio.run(main())
+
+
+@LUCK
+@AHEAD
+def test_who_waits_leads_within_the_lease_and_a_retry_period_of_the_last_renewal(
+    luck: float, ahead: float
+) -> None:
+    async def main() -> None:
+        async with Race(luck).begun() as race:
+            await race.clock.advance(20)
+            version = race.server.version
+            while race.server.version == version:
+                await race.clock.advance(0.1)
+            await race.clock.advance(ahead)
+            race.a.line.state = "down"
+            assert ahead + await race.advance_until_b_leads(30) <= 15 + 2
 
     asyncio.run(main())
 

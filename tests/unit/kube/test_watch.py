@@ -56,7 +56,19 @@ def test_a_malformed_object_is_told_of_and_left_out() -> None:
     assert found == [Malformed("default", "a", "Expected `object`, got `int` - at `$.object.spec`")]
 
 
-@pytest.mark.parametrize("text", [b"{", b"[]", b'{"type":"ADDED"}', line("MODIFIED", {"spec": 1})])
+def test_a_bookmark_is_read_for_its_version_alone() -> None:
+    """An API server writes `containers: null` in those of pods."""
+    found: list[Malformed] = []
+    bare = {"metadata": {"resourceVersion": "9"}, "spec": {"containers": None}}
+    event = EventDecoder(Pod, found.append).decode(line("BOOKMARK", bare))
+    assert event is not None
+    assert (event.type, event.object.metadata.resource_version) == ("BOOKMARK", "9")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text", [b"{", b"[]", line("BOOKMARK", {"spec": 1}), b'{"type":"ADDED"}', line("MODIFIED", {"spec": 1})]
+)
 def test_what_is_no_event_is_an_error(text: bytes) -> None:
     with pytest.raises(DecodeError):
         EventDecoder(Pod).decode(text)

@@ -18,7 +18,7 @@ from bireme.testing.simulation.network import Connection, Network
 
 LEASE_SECONDS: Final = 120.0
 RENEW_SECONDS: Final = 80.0
-RETRY_SECONDS: Final = 25.0
+RETRY_SECONDS: Final = 50.0
 """Longer than those of a cluster, so that quiet minutes cost little; their order is what matters."""
 WORKERS: Final = 4
 _KEYS: Final = Keys("client key", "ssh-ed25519 client", "host key", "ssh-ed25519 host")

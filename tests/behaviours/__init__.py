@@ -1,0 +1,1 @@
+"""What users rely on, the same in every place. A package, so that places are closed at its end."""

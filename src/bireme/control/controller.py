@@ -225,6 +225,8 @@ class Controller:
                 await self._pass(key)
             finally:
                 self.queue.done(key)
+            # A pass with nothing to do waits for nobody: thousands of them would hold up the lease's renewal.
+            await asyncio.sleep(0)
 
     async def _pass(self, key: JobKey) -> None:
         loop = asyncio.get_running_loop()

@@ -84,22 +84,19 @@ async def lead_and_work(
         lead = group.create_task(election.run())
         try:
             await election.wait_until_leading()
+            metrics.leader.labels(lease).set(1)
+            log.info("leading")
             work = group.create_task(worker.run())
-            await _led(election, metrics, lease, work)
+            try:
+                await election.wait_until_lost()
+                log.warning("the lease is lost: this process ends")
+                # Or it would stand again while the work still ends.
+                lead.cancel()
+            finally:
+                metrics.leader.labels(lease).set(0)
+                await _end(work)
         finally:
             await _end(lead)
-
-
-async def _led(election: LeaderElection, metrics: Metrics, lease: str, work: asyncio.Task[None]) -> None:
-    """Return when the lease is lost; however this ends, the work has ended by then."""
-    metrics.leader.labels(lease).set(1)
-    log.info("leading")
-    try:
-        await election.wait_until_lost()
-        log.warning("the lease is lost: this process ends")
-    finally:
-        metrics.leader.labels(lease).set(0)
-        await _end(work)
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

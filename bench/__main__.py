@@ -2,12 +2,12 @@
 
 import sys
 
-from bench import apiserver, cli_start, controller, embedded, plan, scheduling, validate
+from bench import apiserver, cli_start, controller, embedded, plan, queues, scheduling, validate
 
 
 def main() -> int:
     """Print what was measured, also where we lose."""
-    modules = (cli_start, validate, plan, scheduling, apiserver, embedded, controller)
+    modules = (cli_start, validate, plan, scheduling, apiserver, embedded, controller, queues)
     results = [result for module in modules for result in module.measure()]
     results += controller.measure_growth()
     for result in results:

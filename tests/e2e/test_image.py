@@ -91,7 +91,7 @@ def built(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def build(packages: Path, **arguments: str) -> None:
     given = [f"--build-arg={name}={value}" for name, value in arguments.items()]
     command = [
-        "podman", "build", "--quiet", "--pull=never", "--network=none", "--no-cache", "--force-rm",
+        "podman", "build", "--quiet", "--pull=never", "--network=none", "--layers=false", "--force-rm",
         f"--volume={packages}:/packages:ro", *given, f"--tag={BUILT}", str(ROOT),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)

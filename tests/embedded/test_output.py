@@ -128,3 +128,15 @@ def test_a_reader_that_is_too_slow_goes_on_behind_what_is_gone(output: Output, p
     assert b"\0" not in rest
     assert rest.splitlines()[0].isdigit()
     assert rest.endswith(f"{29_999:0100}\n".encode())
+
+
+def test_output_that_is_open_is_read_wherever_it_is_put(path: Path, output: Output) -> None:
+    opened = path.open("rb")
+    path.rename(path.with_name("elsewhere.log"))
+
+    async def main() -> bytes:
+        chunks = read(path, Wanted(tail_lines=1), opened=opened)
+        return b"".join([chunk async for chunk in chunks])
+
+    assert asyncio.run(main()) == b"line 9.2\n"
+    assert opened.closed

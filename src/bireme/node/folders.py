@@ -70,9 +70,13 @@ class NodeFolder:
     def pod(self, uid: str) -> PodFolder:
         return PodFolder(self.path / "pods" / uid)
 
+    def kept(self, uid: str) -> PodFolder:
+        """Where the output is of a pod that is gone."""
+        return PodFolder(self.departed / uid)
+
     def keep_output(self, folder: PodFolder) -> PodFolder:
         """Put what a pod wrote aside; its folder can go then. Without space, or output, nothing is kept."""
-        kept = PodFolder(self.departed / folder.path.name)
+        kept = self.kept(folder.path.name)
         with contextlib.suppress(OSError):
             kept.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder.path / "output").rename(kept.path / "output")

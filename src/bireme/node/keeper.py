@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
@@ -226,6 +226,15 @@ class Keeper:
         if self._pod["status"].get("phase") in FINISHED:
             self.folder, self.is_departed = self._node_folder.keep_output(folder), True
         folder.remove()
+
+    def open_output(self, container: str, attempt: int) -> tuple[Path, BinaryIO]:
+        """What a container wrote, open, since it may be put aside at any time. Raises FileNotFoundError."""
+        try:
+            path = self.folder.output(container, attempt)
+            return path, path.open("rb")
+        except FileNotFoundError:
+            path = self._node_folder.kept(self.uid).output(container, attempt)
+            return path, path.open("rb")
 
     # ---- what is seen
 

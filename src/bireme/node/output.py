@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from bireme.node.growth import Growth
 from bireme.node.shim.output import PAIR
@@ -66,14 +66,18 @@ async def read(
     wanted: Wanted,
     is_over: Callable[[], bool] | None = None,
     changed: asyncio.Event | None = None,
+    opened: BinaryIO | None = None,
 ) -> AsyncIterator[bytes]:
     """The output in chunks; with `is_over` it is followed until that says so, and all was read.
 
-    Whoever sets `changed` has it asked at once.
+    Whoever sets `changed` has it asked at once. A file that is `opened` already may be put elsewhere.
     """
     index = Index(path)
     left = wanted.limit_bytes
-    with path.open("rb") as file, contextlib.closing(Growth(path, changed or asyncio.Event())) as growth:
+    with (
+        opened or path.open("rb") as file,
+        contextlib.closing(Growth(path, changed or asyncio.Event())) as growth,
+    ):
         place = _start(file.fileno(), index, wanted)
         rest = b""
         while left is None or left > 0:

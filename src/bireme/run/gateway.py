@@ -9,7 +9,8 @@ import termios
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from fcntl import ioctl
-from typing import Final
+from pathlib import Path
+from typing import BinaryIO, Final
 
 from bireme.apiserver import errors
 from bireme.apiserver.serving.gateway import ExecOptions, LogOptions, Session
@@ -41,11 +42,11 @@ class NodeGateway:
             attempt = attempt - 1 if attempt > 0 else None
         if attempt is None:
             raise errors.bad_request(_why_no_output(pod, options))
-        path = keeper.folder.output(options.container, attempt)
+        path, opened = _open(keeper, options.container, attempt)
         follows = options.follow and not options.previous
         is_over = (lambda: not keeper.runs(options.container)) if follows else None
         with keeper.changes() as changed:
-            output = read(path, self._wanted(options), is_over, changed)
+            output = read(path, self._wanted(options), is_over, changed, opened)
             async with contextlib.aclosing(output) as chunks:  # type: ignore[type-var]
                 yield chunks
 
@@ -69,7 +70,7 @@ class NodeGateway:
     def _keeper(self, pod: Object) -> Keeper:
         keeper = None if self._agent is None else self._agent.keeper(pod["metadata"]["uid"])
         if keeper is None:
-            raise errors.bad_request(f"pod {pod['metadata']['name']} has left no output on this node")
+            raise _nothing_left(pod["metadata"]["name"])
         return keeper
 
     def _wanted(self, options: LogOptions) -> Wanted:
@@ -80,6 +81,17 @@ class NodeGateway:
         elif options.since_time:
             since = read_time(options.since_time)
         return Wanted(options.tail_lines, since, options.timestamps, options.limit_bytes)
+
+
+def _open(keeper: Keeper, container: str, attempt: int) -> tuple[Path, BinaryIO]:
+    try:
+        return keeper.open_output(container, attempt)
+    except FileNotFoundError:
+        raise _nothing_left(keeper.name) from None
+
+
+def _nothing_left(name: str) -> errors.StatusError:
+    return errors.bad_request(f"pod {name} has left no output on this node")
 
 
 def _why_no_output(pod: Object, options: LogOptions) -> str:
@@ -93,8 +105,9 @@ async def _attach(keeper: Keeper, container: str, session: Session) -> int:
     """Pass on what a container writes from now on, until it ends. It reads nothing: nothing is handed in."""
     attempt = keeper.attempt_of(container)
     assert attempt is not None, "it runs"
-    path = keeper.folder.output(container, attempt)
-    async for chunk in read(path, Wanted(tail_lines=0), lambda: not keeper.runs(container)):
+    path, opened = _open(keeper, container, attempt)
+    over, wanted = (lambda: not keeper.runs(container)), Wanted(tail_lines=0)
+    async for chunk in read(path, wanted, over, opened=opened):
         await session.write(1, chunk)
     return keeper.exit_code(container)
 

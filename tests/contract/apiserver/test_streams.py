@@ -49,6 +49,8 @@ class LocalProcesses:
             for number in range(3):
                 yield f"line {number}\n".encode()
                 await asyncio.sleep(0)
+                if options.tail_lines == 1:
+                    raise OSError("the disk is broken")
 
         yield lines()
 
@@ -139,6 +141,16 @@ def _json(obj: Any) -> bytes:
     import msgspec
 
     return msgspec.json.encode(obj)
+
+
+def test_output_that_breaks_off_ends_the_answer_with_an_error(tmp_path: Path, binary: Path) -> None:
+    async def scene(kubectl: Kubectl, _gateway: LocalProcesses) -> None:
+        result = await kubectl("logs", "p", "-c", "main", "--tail=1")
+        assert (result.code, result.stdout) == (1, b"line 0\n")
+        assert b"EOF" in result.stderr
+        assert (await kubectl("logs", "p", "-c", "main")).code == 0
+
+    play(tmp_path, binary, scene)
 
 
 def test_logs_are_read(tmp_path: Path, binary: Path) -> None:

@@ -42,6 +42,7 @@ _STREAMED: Final = ("exec", "attach", "log", "portforward")
 _HEADERS: Final = {"Cache-Control": "no-cache, private"}
 _JSON: Final = "application/json"
 _JSON_HEADERS: Final = _HEADERS | {"Content-Type": _JSON}
+_BEGUN: Final = web.RequestKey("begun", bool)
 _MOST_CLIENT: Final = 128
 _MOST_KNOWN: Final = 256
 _encode: Final = msgspec.json.Encoder().encode
@@ -87,6 +88,10 @@ class Handler:
             raise
         except Exception:
             _log.exception("%s %s failed", request.method, request.path)
+            if request.get(_BEGUN) and request.transport is not None:
+                # Another answer inside of this one would be no end: the client would wait for ever.
+                request.transport.close()
+                raise ConnectionAbortedError from None
             failed = errors.status(500, "InternalError", "an internal error: the server's log tells more")
             return _json(500, _encode(failed))
 
@@ -202,7 +207,7 @@ class Handler:
         async with self._opened(path, params, ready) as watcher:
             response = web.StreamResponse(headers=_HEADERS | {"Content-Type": _JSON})
             response.enable_chunked_encoding()
-            await response.prepare(request)
+            await _begin(response, request)
             printer = watching.Printer(form, include, self._backend.now)
             await watching.stream(
                 response,
@@ -263,10 +268,10 @@ class Handler:
         response = web.StreamResponse(headers=_HEADERS | {"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
         if not pod["spec"].get("nodeName"):
-            await response.prepare(request)
+            await _begin(response, request)
         else:
             async with self._gateway.logs(pod, options) as chunks:
-                await response.prepare(request)
+                await _begin(response, request)
                 async for chunk in chunks:
                     await response.write(chunk)
         await response.write_eof()
@@ -293,6 +298,12 @@ class Handler:
             receiving.cancel()
             await socket.close()
         return socket
+
+
+async def _begin(response: web.StreamResponse, request: web.BaseRequest) -> None:
+    """Send the head of an answer: from here on only the connection's end can tell of a failure."""
+    request[_BEGUN] = True
+    await response.prepare(request)
 
 
 async def read_body(request: web.BaseRequest) -> bytes:

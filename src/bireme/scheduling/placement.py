@@ -119,7 +119,7 @@ def _domains(
 
 def _affinity_keys(members: Sequence[Member]) -> list[str]:
     """Labels in whose domains the members want to be together."""
-    shapes = dict.fromkeys([each.shape for each in members])
+    shapes = dict.fromkeys([each.shape for each in members if each.shape.relations])
     terms = [term for shape in shapes if shape.relations for term in shape.relations.affinity]
     return list(dict.fromkeys(term["topologyKey"] for term in terms))
 

@@ -172,11 +172,14 @@ class Round:
 
     def _signature(self, queue: Queue, pods: Sequence[Tracked]) -> object:
         """Pods of the same signature fit or do not fit alike; None if that can't be told."""
-        counts = Counter([each.shape for each in pods])
-        if any(shape.relations for shape in counts):
+        shapes = {each.shape for each in pods}
+        if any(shape.relations for shape in shapes):
             return None
-        kinds = sorted((shape.number, count) for shape, count in counts.items())
-        return (queue.metadata.name, self._lasts(queue, pods), tuple(kinds))
+        if len(shapes) == 1:
+            kinds: object = (pods[0].shape.number, len(pods))
+        else:
+            kinds = tuple(sorted(Counter(each.shape.number for each in pods).items()))
+        return (queue.metadata.name, self._lasts(queue, pods), kinds)
 
     def _within_quota(
         self, unit: Unit, queue: Queue, pods: Sequence[Tracked], asked: Amounts

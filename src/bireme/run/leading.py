@@ -52,8 +52,12 @@ async def run_until_told(*works: Coroutine[Any, Any, None]) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
-    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(work) for work in works]
-    tasks.append(asyncio.create_task(stop.wait()))
+    await run_together(*works, stop.wait())
+
+
+async def run_together(*works: Coroutine[Any, Any, object]) -> None:
+    """Run until one of the works ends; then end all, and raise what it raised."""
+    tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

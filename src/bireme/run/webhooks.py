@@ -12,6 +12,7 @@ from bireme.installation.names import WEBHOOKS
 from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import Resource
+from bireme.run.leading import run_together
 
 log = logging.getLogger("bireme.webhooks")
 
@@ -57,15 +58,7 @@ class Webhooks:
 
     async def run(self) -> None:
         """Keep certificates and serve until cancelled; raises OSError where the port can't be had."""
-        tasks = [asyncio.create_task(self._keeper.run()), asyncio.create_task(self._serve())]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await run_together(self._keeper.run(), self._serve())
 
     async def _serve(self) -> None:
         user = await self._who_we_are()

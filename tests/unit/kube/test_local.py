@@ -138,14 +138,17 @@ def test_a_server_that_is_not_there_was_not_asked(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for_longer_than_asked(tmp_path: Path) -> None:
-    async def answer(_request: web.BaseRequest) -> web.Response:
-        await asyncio.sleep(1)
-        return web.Response()
-
     async def main() -> None:
+        asked_enough = asyncio.Event()
+
+        async def answer(_request: web.BaseRequest) -> web.Response:
+            await asked_enough.wait()
+            return web.Response()
+
         async with served(tmp_path / "s", answer) as (_server, transport):
             with pytest.raises(TransportError, match="no answer in time"):
                 await transport.request("GET", "/", timeout_seconds=0.05)
+            asked_enough.set()
 
     asyncio.run(main())
 

@@ -1,7 +1,7 @@
 """How a run ended: the state of the cluster at rest, and what must be true of it."""
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -24,14 +24,17 @@ _PODS: Final = ("Pod ", "PodGroup ")
 State = dict[str, Any]
 
 
-def final_state(cluster: Cluster, scenario: Scenario) -> State:
-    """Everything that has to be the same after every run in which nothing happened to the job itself."""
+def final_state(cluster: Cluster, scenario: Scenario, ended_short: Collection[str]) -> State:
+    """Everything that has to be the same after every run in which nothing happened to the job itself.
+
+    `ended_short` are the UIDs of jobs that ended before every replica had a pod.
+    """
     job = cluster.store.find(scenario.kind, NAME, namespace=NAMESPACE_OF_JOBS)
     told: State = {"phase": None}
     if job is not None:
         told = {
             "phase": phase(job),
-            "conditions": dict(_conditions(job)),
+            "conditions": dict(_conditions(job, ended_short)),
             "restarts": restarts_of(job),
             "replicas": {name: record.get("phase") for name, record in records(job).items()},
         }
@@ -47,13 +50,14 @@ def final_state(cluster: Cluster, scenario: Scenario) -> State:
     }
 
 
-def _conditions(job: Object) -> Iterator[tuple[str, tuple[str, str]]]:
+def _conditions(job: Object, ended_short: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """What the job says of itself, as far as nothing but the job decides it.
 
     One that was never true may be missing, where a kind does not have all of them at all times. A job that
-    failed before its last replica had a pod may say that children are missing, and is not held to it.
+    failed before its last replica had a pod may say that children are missing, and is not held to it: not
+    even if that pod came later, by a creation that was on its way for long.
     """
-    whole = not is_final(job) or all(record.get("uid") for record in records(job).values())
+    whole = job["metadata"]["uid"] not in ended_short
     for name, each in conditions(job).items():
         if name == "Initialized" and not whole:
             yield name, ("True", "ChildrenCreated")

@@ -76,6 +76,8 @@ class Judge:
         self._disturbed: set[str] = set()
         self._refused: dict[tuple[str, str, str], list[float]] = {}
         """When a life of a process was refused a call, by method and path."""
+        self.ended_short: set[str] = set()
+        """The UIDs of jobs that ended before every replica had a pod."""
         self._exited: set[str] = set()
         self._exits: Counter[str] = Counter()
         cluster.listeners.append(self._hear)
@@ -207,6 +209,9 @@ class Judge:
             return
         if is_final(before) and verdict(before) != verdict(after):
             self.accuse("finished is final", f"{verdict(before)} became {verdict(after)}")
+        missing = [name for name, record in records(after).items() if not record.get("uid")]
+        if missing and is_final(after) and not is_final(before):
+            self.ended_short.add(after["metadata"]["uid"])
         self._check_restarts(before, after)
         for problem in condition_problems(before, after):
             self.accuse("status tells the truth", problem)

@@ -39,6 +39,7 @@ class _JobCourse(Course):
             self.cluster, scenario.programs, scenario.early, seconds=_RUN_SECONDS, gang=scenario.gang
         )
         judge = Judge(self.cluster, nodes, scenario)
+        self._ended_short = judge.ended_short
         Janitor(self.cluster)
         self.judge, self.network = judge, Network(self.cluster, tape, judge)
         user = User(self.cluster, scenario.kind, NAME, scenario.steps)
@@ -74,7 +75,7 @@ class _JobCourse(Course):
             self.judge.accuse("caches show what is", problem)
 
     def final_state(self) -> State:
-        return final_state(self.cluster, self._scenario)
+        return final_state(self.cluster, self._scenario, self._ended_short)
 
 
 def _stranger(name: str, job_uid: str) -> dict[str, object]:

@@ -118,9 +118,18 @@ class Container:
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
+            running = "\n".join(self.commands())
             self.kill()
-            pytest.fail(f"still running after {seconds} s\n{self.stdout}\n{self.stderr}")
+            pytest.fail(f"still running after {seconds} s\n{self.stdout}\n{self.stderr}\n{running}")
         return 128 - code if code < 0 else code
+
+    def ends(self, seconds: float) -> bool:
+        """Whether it ends within this time."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def ok(self, seconds: float = DEADLINE_SECONDS) -> str:
         """Return stdout of a container that ends well."""

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from bireme.testing.cli import main
@@ -41,3 +42,30 @@ def test_a_tape_plays_as_the_seed_that_it_is_of(tmp_path: Path) -> None:
 
 def test_replay_wants_a_seed_or_a_tape() -> None:
     assert CliRunner().invoke(main, ["replay"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is no tape"),
+        ('{"scenario": "mpi-golden"}', "scenario: 'mpi-golden' is none"),
+        (
+            '{"scenario": "mpi-plain", "faults": [{"at": "call", "number": 1, "name": "rain"}]}',
+            "'call 1: rain' is none",
+        ),
+    ],
+)
+def test_what_is_no_tape_is_told_so(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "tape.json"
+    path.write_text(text)
+    result = CliRunner().invoke(main, ["replay", "--tape", str(path)])
+    assert result.exit_code == 1
+    assert result.output.startswith("error: ")
+    assert told in result.output
+    assert "\nhint: " in result.output
+
+
+def test_a_wrong_call_is_told_as_any_other_error() -> None:
+    result = CliRunner().invoke(main, ["replay"])
+    assert result.exit_code == 2
+    assert result.output.startswith("error: give either a SEED or --tape FILE")

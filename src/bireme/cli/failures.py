@@ -56,6 +56,20 @@ def _called(ctx: click.Context | None, group: click.Context | None) -> str:
     return " ".join(filter(None, (group.command_path, group.invoked_subcommand)))
 
 
+class Group(click.Group):
+    """Commands whose failures all look alike."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with in_one_voice():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with in_one_voice(ctx):
+            return super().invoke(ctx)
+
+
 def say(text: str) -> None:
     """Talk, which goes to standard error: standard output is for data."""
     click.echo(text, err=True)

@@ -2,12 +2,11 @@
 
 import sys
 from importlib import import_module
-from typing import Any
 
 import click
 
 from bireme import __version__
-from bireme.cli.failures import in_one_voice
+from bireme.cli.failures import Group
 
 # One line per command, so that `bireme --help` imports none of them.
 _COMMANDS = {
@@ -40,7 +39,7 @@ _COMMANDS = {
 _MODULES = {"manifests": "manifests_command"}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """Resolves a command `name` to the attribute `command` of a module, mostly `bireme.cli.name`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,16 +55,6 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        with in_one_voice():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with in_one_voice(ctx):
-            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -5,17 +5,20 @@ import time
 from pathlib import Path
 
 import click
+import msgspec
 
+from bireme.cli.failures import Failure, Group
 from bireme.testing.simulation.campaign import Figures, run_seeds
-from bireme.testing.simulation.catalogue import play, tape_of
+from bireme.testing.simulation.catalogue import SORTS, play, tape_of
 from bireme.testing.simulation.course import Result
+from bireme.testing.simulation.scenarios import SCENARIOS
 from bireme.testing.simulation.shrink import shrink
 from bireme.testing.simulation.tape import Tape, decode, encode
 
 _MOST_SHOWN = 3
 
 
-@click.group()
+@click.group(cls=Group)
 def main() -> None:
     """Run the controller in a simulated cluster in which everything breaks that can break."""
 
@@ -64,9 +67,24 @@ def replay(seed: int | None, tape: Path | None, *, leases: bool) -> None:
     """Play one SEED, or a tape from a file, and print what happened."""
     if (seed is None) == (tape is None):
         raise click.UsageError("give either a SEED or --tape FILE")
-    result = play(decode(tape.read_bytes()) if tape is not None else tape_of(seed or 0))
+    result = play(_read(tape) if tape is not None else tape_of(seed or 0))
     _show(result, leases=leases)
     sys.exit(0 if result.is_clean else 1)
+
+
+def _read(path: Path) -> Tape:
+    try:
+        tape = decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise Failure(
+            f"{path} is no tape: {error}", "`bireme-sim run` prints the tape of what fails"
+        ) from error
+    if tape.scenario not in SCENARIOS:
+        raise Failure(f"{path}: scenario: {tape.scenario!r} is none", f"there are: {', '.join(SCENARIOS)}")
+    unknown = [str(fault) for fault in tape.faults if fault.name not in SORTS]
+    if unknown:
+        raise Failure(f"{path}: faults: {unknown[0]!r} is none", f"there are: {', '.join(SORTS)}")
+    return tape
 
 
 def _show(result: Result, *, leases: bool) -> None:

@@ -8,8 +8,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -24,8 +24,10 @@ from bireme.control.expectations import Expectations, Written, metadata_of, vers
 from bireme.control.jobs import JobKey, JobObject, UnreadableJobError, Verdicts, decode_job
 from bireme.control.keys import generate_keys
 from bireme.control.metrics import Metrics
+from bireme.control.phases import phase_word
 from bireme.control.queue import WorkQueue
 from bireme.control.releases import Releases
+from bireme.control.times import Clock, WallClock
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
@@ -47,29 +49,6 @@ SHORTEST_WAIT_SECONDS = 0.02
 SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 # Kinds of children that are not watched: to watch Secrets would mean to read everybody's.
 UNWATCHED = ("Secret", "ServiceAccount", "Role", "RoleBinding")
-
-
-class Clock(Protocol):
-    """The time of day."""
-
-    def now(self) -> datetime:
-        """In whole seconds: that is what Kubernetes' times are made of."""
-
-    def seconds_until(self, time: datetime) -> float:
-        """How long it is until then, to the fraction."""
-
-
-class WallClock:
-    """The machine's clock."""
-
-    def now(self) -> datetime:
-        return self._exactly().replace(microsecond=0)
-
-    def seconds_until(self, time: datetime) -> float:
-        return (time - self._exactly()).total_seconds()
-
-    def _exactly(self) -> datetime:
-        return datetime.now(UTC)  # noqa: TID251 - the one place that asks
 
 
 class OutdatedError(Exception):
@@ -216,7 +195,7 @@ class Controller:
         counts: Counter[tuple[str, str]] = Counter()
         for name, cache in self._jobs.items():
             for obj in cache.all():
-                counts[name, _phase_word(obj)] += 1
+                counts[name, phase_word(obj)] += 1
         return counts
 
     async def _work(self) -> None:
@@ -442,23 +421,3 @@ def _is_status_alone(old: JobObject, new: JobObject) -> bool:
     """Whether nothing but the status has changed, which is ours to write."""
     same_version = msgspec.structs.replace(new.metadata, resource_version=old.metadata.resource_version)
     return same_version == old.metadata
-
-
-def _phase_word(obj: JobObject) -> str:
-    status = msgspec.json.decode(obj.status, type=_OnlyPhase | None)
-    if status is None:
-        return "Pending"
-    if status.phase:
-        return status.phase
-    true = [condition.type for condition in status.conditions if condition.status == "True"]
-    return true[-1] if true else "Pending"
-
-
-class _OnlyCondition(msgspec.Struct):
-    type: str = ""
-    status: str = ""
-
-
-class _OnlyPhase(msgspec.Struct):
-    phase: str = ""
-    conditions: list[_OnlyCondition] = []

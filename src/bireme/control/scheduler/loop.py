@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from bireme.control.controller import Clock as TimeOfDay
-from bireme.control.controller import WallClock
 from bireme.control.metrics import Metrics
 from bireme.control.scheduler.carrier import Carrier
 from bireme.control.scheduler.metrics import SchedulerMetrics
 from bireme.control.scheduler.mirror import Mirror
 from bireme.control.scheduler.reporter import Reporter
+from bireme.control.times import Clock as TimeOfDay
+from bireme.control.times import WallClock
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.clock import within

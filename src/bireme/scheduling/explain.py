@@ -97,10 +97,16 @@ class _Search:
         while len(found) < _MOST_REMEDIES:
             decisions = self._decide()
             waiting = decisions.waiting.get(self._key)
-            if waiting is None or self._will_start(decisions):
+            if waiting is None or self._key in [each.unit for each in decisions.starts]:
                 return found
+            victims = [uid for each in decisions.evictions if each.unit == self._key for uid in each.pods]
+            if victims:
+                # They go by themselves; others that are leaving may still be in the way.
+                for uid in victims:
+                    self._state.remove_pod(uid)
+                continue
             remedy = self._remedy(decisions, waiting)
-            found.append(remedy)
+            _note(found, remedy)
             if not apply(remedy, self._state, self._unit):
                 return found
         return found
@@ -196,6 +202,16 @@ class _Search:
         for each in pods:
             self._state.put_pod(each.pod)
         return starts
+
+
+def _note(found: list[Remedy], remedy: Remedy) -> None:
+    """One more remedy; a quota that has to be raised twice is raised once, by enough."""
+    if isinstance(remedy, RaiseQuota):
+        for number, each in enumerate(found):
+            if isinstance(each, RaiseQuota) and each.queue == remedy.queue:
+                found[number] = RaiseQuota(each.queue, each.requests | remedy.requests)
+                return
+    found.append(remedy)
 
 
 def _earliest_start(state: State, policy: Policy, unit: Unit, waiting: Waiting) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from bireme.api.meta import Condition
 from bireme.scheduling import Policy
+from bireme.scheduling.reasons import AwaitEnd, RaiseQuota
 from support.scheduling import Cluster, node, queue
 
 LOW, HIGH = queue("low", priority=1), queue("high", priority=2)
@@ -130,3 +131,17 @@ def test_one_round_evicts_nobody_twice() -> None:
     cluster.submit("two", "high", 2, cpu=1)
     evictions = cluster.round().evictions
     assert [evict.pods for evict in evictions] == [("b-1", "b-0"), ("a-1", "a-0")]
+
+
+def test_whoever_is_leaving_anyhow_is_told_of_though_others_are_evicted() -> None:
+    cluster = Cluster(
+        node("n1", cpu=2), node("n2", cpu=2), queues=(queue("low"), queue("high", {"cpu": 1}, priority=1))
+    )
+    cluster.submit("leaving", "high", cpu=1)
+    cluster.submit("new", "high", 2, cpu=2)
+    cluster.submit("victim", "low", cpu=1)
+    cluster.settle()
+    cluster.terminate("leaving-0")
+    told = cluster.explain("new")
+    # What the queue holds counts, too: the quota is named once, as it has to be.
+    assert told.remedies == [RaiseQuota("high", {"cpu": 5000}), AwaitEnd(["team/leaving-0"])]

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from bireme.api.kinds import QUEUE
-from bireme.kube.resources import Resource, resource_of
+from bireme.kube.resources import LEASES, Resource, resource_of
+from bireme.run.queues import LEASE_NAME, POLICY_ANNOTATION
+from bireme.scheduling import Policy
 from support.cluster_world import until
 from support.commands import Bireme
 from support.control_plane import ControlPlane
@@ -28,9 +31,14 @@ def play(plane: ControlPlane, folder: Path, name: str, scene: Any, *cpus: str) -
 
     async def main() -> None:
         async with queued_world(plane, name, *cpus) as world, scheduling(plane):
+            # This scheduler is a part of the test, and holds no lease that could say how it decides.
+            told = {POLICY_ANNOTATION: msgspec.json.encode(Policy()).decode()}
+            metadata = {"name": LEASE_NAME, "annotations": told}
+            await world.client.create(LEASES, world.namespace, {"metadata": metadata, "spec": {}})
 
             async def ask(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
-                where = ("--kubeconfig", str(plane.kubeconfig), "-n", world.namespace)
+                home = ("--home", world.namespace)
+                where = (*home, "--kubeconfig", str(plane.kubeconfig), "-n", world.namespace)
                 return await asyncio.to_thread(bireme, *args, *where, **more)
 
             await scene(world, ask)
@@ -60,7 +68,7 @@ def test_each_reason_is_told_of_a_real_cluster(scheduled_plane: ControlPlane, tm
             "Misconfigured": (queued("lost", "nowhere", 1), "create queue nowhere"),
             "QueueClosed": (queued("outside", shut, 1, "100m"), f"open queue {shut}"),
             "NotPermitted": (queued("stranger", private, 1, "100m"), f"let queue {private} select namespace"),
-            "ExceedsQuotaEver": (queued("greedy", small, 2), f"raise the quota of queue {small} to 2 cpu"),
+            "ExceedsQuotaEver": (queued("greedy", small, 2), f"raise the quota of queue {small} to 2100m cpu"),
             "WaitingForQuota": (
                 queued("patient", small, 1),
                 f"raise the quota of queue {small} to",

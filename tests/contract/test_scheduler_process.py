@@ -10,10 +10,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from bireme.kube.resources import LEASES
+from support.commands import Bireme
 from support.control_plane import ControlPlane
 from support.queued_world import QueuedWorld, queued, queued_world
 
@@ -23,14 +26,14 @@ BIREME = Path(sys.executable).parent / "bireme"
 
 
 @contextmanager
-def scheduler(plane: ControlPlane, home: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def scheduler(plane: ControlPlane, home: str, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The process and its health port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     command = [
         str(BIREME), "scheduler", "--kubeconfig", str(plane.kubeconfig), "--home", home,
-        "--health-port", str(port),
+        "--health-port", str(port), *flags,
     ]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -91,6 +94,40 @@ def test_a_scheduler_that_is_killed_is_followed_by_the_one_that_waits(scheduled_
 
     async def main() -> None:
         async with queued_world(scheduled_plane, "process-of-queues", "2", "2") as world:
+            await scene(world)
+
+    asyncio.run(main())
+
+
+def test_others_decide_by_the_settings_of_the_scheduler_that_leads(
+    scheduled_plane: ControlPlane, tmp_path: Path
+) -> None:
+    bireme = Bireme(tmp_path)
+
+    async def simulate(world: QueuedWorld, job: dict[str, Any]) -> str:
+        options = ("--home", world.namespace, "--kubeconfig", str(scheduled_plane.kubeconfig))
+        text = yaml.safe_dump(job)
+        args = ("simulate", "-f", "-", *options, "-n", world.namespace)
+        told = await asyncio.to_thread(bireme, *args, input=text, code=None)
+        return told.stdout.splitlines()[0]
+
+    async def scene(world: QueuedWorld) -> None:
+        low, high = await world.add_queue("low"), await world.add_queue("high", priority=10)
+        private = await world.add_queue("private", namespaceSelector={"matchLabels": {"team": "other"}})
+        winner, stranger = queued("winner", high, 1), queued("stranger", private, 1, "1m")
+        with scheduler(scheduled_plane, world.namespace):
+            await world.create(queued("holder", low, 1))
+            await world.wait_bound("holder", 1)
+            assert await simulate(world, winner) == "starts after evicting"
+            assert await simulate(world, stranger) == "WaitingForResources"
+        with scheduler(scheduled_plane, world.namespace, "--no-preemption", "--permissions"):
+            await world.create(winner)
+            await world.wait_reason("winner", "WaitingForResources")
+            assert await simulate(world, queued("other", high, 1)) == "WaitingForResources"
+            assert await simulate(world, stranger) == "NotPermitted"
+
+    async def main() -> None:
+        async with queued_world(scheduled_plane, "settings-of-queues", "1") as world:
             await scene(world)
 
     asyncio.run(main())

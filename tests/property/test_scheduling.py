@@ -4,6 +4,7 @@ import itertools
 import os
 from datetime import timedelta
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from bireme.scheduling.placement import place
 from bireme.scheduling.reasons import Reason
 from bireme.scheduling.remedies import apply
 from bireme.scheduling.shares import quota
-from bireme.scheduling.units import Key, standing
+from bireme.scheduling.units import Key, lacking, standing
 from bireme.scheduling.victims import Item, Releases, fewest, fewest_alike, preemptible_items
 from support.scheduling import NOW, Cluster, node, queue
 
@@ -160,6 +161,16 @@ def _check_evictions(world: World, decisions: Decisions) -> None:
             giver = world.state.queues[world.state.units[key].queue]
             assert giver.spec.priority < taker.spec.priority
             assert giver.spec.is_preemptible
+    _check_victims_are_whole(world, {uid for evict in decisions.evictions for uid in evict.pods})
+
+
+def _check_victims_are_whole(world: World, gone: set[str]) -> None:
+    """Of a group that gives up pods nothing runs on, or it still has its minimum."""
+    for key in {world.state.pods[uid].key for uid in gone}:
+        assert key is not None
+        unit = world.state.units[key]
+        staying = [each for each in unit.settled() if each.uid not in gone]
+        assert not any(each.holds for each in staying) or lacking(unit, staying)[0] == 0
 
 
 def _check_work_conserving(world: World, decisions: Decisions) -> None:
@@ -178,13 +189,18 @@ _FOR_ROOM = (Reason.WAITING_FOR_RESOURCES, Reason.FRAGMENTED, Reason.DOES_NOT_FI
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(_nodes, _queues, _steps, st.booleans())
+@given(_nodes, _queues, _steps, st.booleans(), st.integers(1, 4))
 def test_any_history_keeps_every_rule(
-    nodes: list[dict[str, int]], queues: tuple[dict[str, Any], ...], steps: list[Step], preemption: bool
+    nodes: list[dict[str, int]],
+    queues: tuple[dict[str, Any], ...],
+    steps: list[Step],
+    preemption: bool,
+    at_once: int,
 ) -> None:
     world = World(nodes, queues, Policy(preemption=preemption))
-    for step in steps:
-        world.step(step)
+    for number in range(0, len(steps), at_once):
+        for step in steps[number : number + at_once]:
+            world.step(step)
         for _ in range(30):
             decisions = world.round()
             assert decisions == schedule(_rebuilt(world), world.policy, world.now)
@@ -218,19 +234,21 @@ def _check_order(world: World, decisions: Decisions) -> None:
 # Victims.
 
 _running = st.lists(
-    st.tuples(st.sampled_from(_OPEN_TO_ALL[:2]), st.integers(1, 2), st.integers(1, 3)), min_size=1, max_size=6
+    st.tuples(st.sampled_from(_OPEN_TO_ALL[:2]), st.integers(1, 3), st.integers(0, 1), st.integers(1, 3)),
+    min_size=1,
+    max_size=5,
 )
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(_nodes, _running, st.integers(1, 3), st.integers(1, 4))
 def test_victims_are_the_least_protected_set_that_suffices(
-    nodes: list[dict[str, int]], running: list[tuple[str, int, int]], pods: int, cpu: int
+    nodes: list[dict[str, int]], running: list[tuple[str, int, int, int]], pods: int, cpu: int
 ) -> None:
     queues = tuple({"priority": number} for number in range(3))
     world = World(nodes, queues, Policy())
-    for number, (name, count, asks) in enumerate(running):
-        world.submit(f"r{number}", name, count, cpu=asks)
+    for number, (name, count, surplus, asks) in enumerate(running):
+        world.submit(f"r{number}", name, count, least=max(1, count - surplus), cpu=asks)
     world.settle()
     key = world.submit("new", "q2", pods, cpu=cpu)
     members = [each.member for each in standing(world.state.units[key]).first]
@@ -244,7 +262,7 @@ def test_victims_are_the_least_protected_set_that_suffices(
         ground = world.state.ground().with_room(chosen.freed(room, 1))
         return place(ground, members, eligible) is not None
 
-    best = _brute_force(len(items), suffices)
+    best = _brute_force(len(items), suffices, partial(_is_closed, items))
     shape = members[0].shape
     mask = world.state.eligible(shape, world.state.queues["q2"])
     assert fewest_alike(releases, room, shape.requests, mask, pods) == best
@@ -255,13 +273,19 @@ def test_victims_are_the_least_protected_set_that_suffices(
     assert fewest(releases, room, fits) == best
 
 
-def _brute_force(count: int, suffices: Any) -> list[int] | None:
+def _is_closed(items: list[Item], numbers: tuple[int, ...]) -> bool:
+    """Whether what goes with each item goes, too."""
+    gone = {pod.uid for number in numbers for pod in items[number].pods}
+    return all(pod.uid in gone for number in numbers for pod in items[number].rest)
+
+
+def _brute_force(count: int, suffices: Any, may_go: Any) -> list[int] | None:
     """Of all sets that suffice, the one that spares the most protected first."""
     good = [
         numbers
         for size in range(count + 1)
         for numbers in itertools.combinations(range(count), size)
-        if suffices(numbers)
+        if may_go(numbers) and suffices(numbers)
     ]
     if not good:
         return None

@@ -6,31 +6,32 @@ import click
 
 from bireme.cli.failures import Failure
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--home", default="default", show_default=True, help="Namespace of the scheduler.")
+@click.option("--home", help="Namespace of the scheduler; found by itself.")
 @target_options
-def command(name: str | None, home: str, asked: Asked) -> None:
+def command(name: str | None, home: str | None, asked: Asked) -> None:
     """Print the queues, or what waits in one of them, in the order in which it is served."""
     for line in run(_queues(asked, name, home)):
         click.echo(line)
 
 
-async def _queues(asked: Asked, name: str | None, home: str) -> list[str]:
+async def _queues(asked: Asked, name: str | None, home: str | None) -> list[str]:
     async with connected(choose(asked), asked.namespace) as connection:
         return await (_table(connection, home) if name is None else _line(connection, name, home))
 
 
-async def _table(connection: Connection, home: str) -> list[str]:
+async def _table(connection: Connection, home: str | None) -> list[str]:
     from bireme.cli.table import align
     from bireme.run.queues import load_state
     from bireme.scheduling.requests import write_amounts
     from bireme.scheduling.shares import dominant_share, limits, quota
 
-    state = await load_state(connection.client, home)
+    scheduler = await scheduler_of(connection, home)
+    state = await load_state(connection.client, scheduler)
     rows = [["NAME", "PRIORITY", "OPEN", "PREEMPTIBLE", "SHARE", "GROUPS", "WAITING", "HELD", "QUOTA"]]
     ordered = sorted(state.queues.values(), key=lambda queue: (-queue.spec.priority, queue.metadata.name))
     for queue in ordered:
@@ -55,16 +56,16 @@ async def _table(connection: Connection, home: str) -> list[str]:
     return align(rows)
 
 
-async def _line(connection: Connection, name: str, home: str) -> list[str]:
+async def _line(connection: Connection, name: str, home: str | None) -> list[str]:
     from bireme.cli.table import align
-    from bireme.run.queues import load_state, policy_of
+    from bireme.run.queues import load_state
     from bireme.scheduling import schedule
 
-    state = await load_state(connection.client, home)
+    scheduler = await scheduler_of(connection, home)
+    state = await load_state(connection.client, scheduler)
     if name not in state.queues:
         raise Failure(f"there is no queue {name}", "`bireme queue` lists them")
-    policy = policy_of(state)
-    decisions = schedule(state, policy, datetime.now(UTC))  # noqa: TID251 - a command asks the clock
+    decisions = schedule(state, scheduler.policy, datetime.now(UTC))  # noqa: TID251 - a command asks the clock
     rows = [["POSITION", "GROUP", "PRIORITY", "REASON", "MESSAGE"]]
     waiting = [key for key in decisions.waiting if state.units[key].queue == name]
     for position, key in enumerate(waiting, 1):

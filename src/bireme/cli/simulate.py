@@ -7,14 +7,14 @@ import click
 
 from bireme.cli.failures import Failure
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
 
 
 @click.command()
 @click.option("-f", "--filename", "file", metavar="FILE|-", required=True, help="A queued job.")
-@click.option("--home", default="default", show_default=True, help="Namespace of the scheduler.")
+@click.option("--home", help="Namespace of the scheduler; found by itself.")
 @target_options
-def command(file: str, home: str, asked: Asked) -> None:
+def command(file: str, home: str | None, asked: Asked) -> None:
     """Say whether a queued job would start now, on which nodes, and what would have to make way.
 
     Nothing is created. Exit status: 0 if it would start now or after an eviction, 1 if it would wait.
@@ -25,7 +25,7 @@ def command(file: str, home: str, asked: Asked) -> None:
     raise SystemExit(0 if starts else 1)
 
 
-async def _simulate(asked: Asked, file: str, home: str) -> tuple[bool, list[str]]:
+async def _simulate(asked: Asked, file: str, home: str | None) -> tuple[bool, list[str]]:
     async with connected(choose(asked), asked.namespace) as connection:
         now = datetime.now(UTC)  # noqa: TID251 - a command asks the clock
         made = _objects(file, connection.namespace, now)
@@ -48,15 +48,16 @@ def _objects(file: str, namespace: str, now: datetime) -> list[dict[str, Any]]:
 
 
 async def _decide(
-    connection: Connection, objects: list[dict[str, Any]], home: str, now: datetime
+    connection: Connection, objects: list[dict[str, Any]], home: str | None, now: datetime
 ) -> tuple[bool, list[str]]:
     from bireme.cli.explanations import tell
-    from bireme.run.queues import decode_group, decode_pod, load_state, policy_of
+    from bireme.run.queues import decode_group, decode_pod, load_state
     from bireme.scheduling import schedule
     from bireme.scheduling.explain import explain
     from bireme.scheduling.units import Key
 
-    state = await load_state(connection.client, home)
+    scheduler = await scheduler_of(connection, home)
+    state = await load_state(connection.client, scheduler)
     group = next(each for each in objects if each["kind"] == "PodGroup")
     key = Key(group["metadata"]["namespace"], group["metadata"]["name"])
     if key in state.units:
@@ -65,7 +66,7 @@ async def _decide(
     for each in objects:
         if each["kind"] == "Pod":
             state.put_pod(decode_pod(each))
-    policy = policy_of(state)
+    policy = scheduler.policy
     decisions = schedule(state, policy, now)
     names = {uid: tracked.pod.metadata.name for uid, tracked in state.pods.items()}
     for start in decisions.starts:

@@ -17,6 +17,7 @@ from bireme.run.presence import Daemon, StartError, ensure, find, read_token
 
 if TYPE_CHECKING:
     from bireme.kube.config import ClusterConfig
+    from bireme.run.queues import Scheduler
 
 T = TypeVar("T")
 # Long enough to look at what happened, short enough not to be in the way.
@@ -134,6 +135,15 @@ async def connected(
         yield Connection(target, transport, client, namespace or target.namespace)
     finally:
         await transport.close()
+
+
+async def scheduler_of(connection: Connection, home: str | None) -> "Scheduler":
+    """The scheduler of queues that decides there."""
+    from bireme.run.queues import EMBEDDED, find_scheduler
+
+    if connection.target.daemon is not None:
+        return EMBEDDED
+    return await find_scheduler(connection.client, home)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,7 @@ import click
 from bireme.cli.failures import Failure, say
 from bireme.cli.lookup import find_job
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
 
 # What is printed for a job that waits for nothing.
 _NOT_WAITING = "NotWaiting"
@@ -16,15 +16,15 @@ _NOT_WAITING = "NotWaiting"
 
 @click.command()
 @click.argument("word", metavar="JOB")
-@click.option("--home", default="default", show_default=True, help="Namespace of the scheduler.")
+@click.option("--home", help="Namespace of the scheduler; found by itself.")
 @target_options
-def command(word: str, home: str, asked: Asked) -> None:
+def command(word: str, home: str | None, asked: Asked) -> None:
     """Say why a queued job waits: one word, the numbers, who holds what it needs, what would help."""
     for line in run(_why(asked, word, home)):
         click.echo(line)
 
 
-async def _why(asked: Asked, word: str, home: str) -> list[str]:
+async def _why(asked: Asked, word: str, home: str | None) -> list[str]:
     async with connected(choose(asked), asked.namespace) as connection:
         found = await find_job(connection, word)
         if not (found.object["spec"].get("scheduler") or {}).get("t9kScheduler"):
@@ -32,20 +32,21 @@ async def _why(asked: Asked, word: str, home: str) -> list[str]:
         return await _explain(connection, found.object["metadata"], home)
 
 
-async def _explain(connection: Connection, metadata: dict[str, Any], home: str) -> list[str]:
+async def _explain(connection: Connection, metadata: dict[str, Any], home: str | None) -> list[str]:
     from bireme.kube.errors import Forbidden
-    from bireme.run.queues import load_state, policy_of
+    from bireme.run.queues import load_state
     from bireme.scheduling import schedule
     from bireme.scheduling.explain import explain
     from bireme.scheduling.units import Key
 
     try:
-        state = await load_state(connection.client, home)
+        scheduler = await scheduler_of(connection, home)
+        state = await load_state(connection.client, scheduler)
     except Forbidden:
         say("the whole cluster may not be read: this is what the scheduler wrote down")
         return await _written_down(connection, metadata)
     now = datetime.now(UTC)  # noqa: TID251 - a command asks the clock
-    policy = policy_of(state)
+    policy = scheduler.policy
     decisions = schedule(state, policy, now)
     explanation = explain(state, policy, now, decisions, Key(metadata["namespace"], metadata["name"]))
     if explanation is None:

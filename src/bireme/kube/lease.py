@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,7 +28,8 @@ class LeaderElection:
     """Takes part in the election until `run` is cancelled; then gives the lease back.
 
     `identity` must be unlike that of any other process, also of this one's predecessor. All times are in
-    seconds. `on_stopped_leading` may be a coroutine: the lease is given back when it is done.
+    seconds. `on_stopped_leading` may be a coroutine: the lease is given back when it is done. The lease says
+    by `annotations` how its leader works.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class LeaderElection:
         retry_period: float = 2,
         on_started_leading: Callable[[], None] | None = None,
         on_stopped_leading: Callable[[], Awaitable[None] | None] | None = None,
+        annotations: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         utc: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -58,6 +60,7 @@ class LeaderElection:
         self._retry_period = retry_period
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
+        self._annotations = dict(annotations or {})
         self._clock = clock or client.clock
         self._utc = utc
         self._leads_until = -math.inf
@@ -185,7 +188,7 @@ class LeaderElection:
             spec["acquireTime"] = old.get("acquireTime")
         else:
             spec["leaseTransitions"] = old.get("leaseTransitions", 0) + 1
-        body = {**lease, "spec": spec}
+        body = {**lease, "metadata": self._with_annotations(lease["metadata"]), "spec": spec}
         await self._hold(self._client.replace(LEASES, self._namespace, self._name, body))
         return True
 
@@ -194,11 +197,16 @@ class LeaderElection:
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": metadata,
+            "metadata": self._with_annotations(metadata),
             "spec": self._our_spec(),
         }
         await self._hold(self._client.create(LEASES, self._namespace, body))
         return True
+
+    def _with_annotations(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        if not self._annotations:
+            return metadata
+        return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **self._annotations}}
 
     async def _hold(self, write: Awaitable[dict[str, Any]]) -> None:
         """Lead from when we asked on: nobody can have seen the lease renewed before that."""

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from bireme.control.metrics import Metrics
@@ -68,9 +68,12 @@ async def run_together(*works: Coroutine[Any, Any, object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def build_election(client: Client, namespace: str, lease: str) -> LeaderElection:
+def build_election(
+    client: Client, namespace: str, lease: str, annotations: Mapping[str, str] | None = None
+) -> LeaderElection:
     """Stand for election under a name of our own."""
-    return LeaderElection(client, namespace, lease, f"{socket.gethostname()}_{uuid.uuid4()}")
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return LeaderElection(client, namespace, lease, identity, annotations=annotations)
 
 
 async def lead_and_work(

@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from bireme.api.core import ConfigMap
 from bireme.api.kinds import POD_GROUP, QUEUE
+from bireme.api.meta import ObjectMeta
 from bireme.api.scheduler import PodGroup, Queue
 from bireme.control.scheduler.mirror import SHAPES, read_profiles
 from bireme.kube.client import Client
 from bireme.kube.errors import Forbidden, NotFound
 from bireme.kube.resources import (
     CONFIG_MAPS,
+    LEASES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -25,10 +27,47 @@ from bireme.kube.resources import (
 )
 from bireme.scheduling import Policy, State
 from bireme.scheduling.objects import Claim, Namespace, Node, Pod, Profiles, StorageClass, Volume
-from bireme.scheduling.reasons import Reason
+
+LEASE_NAME: Final = "bireme-scheduler"
+POLICY_ANNOTATION: Final = "bireme.dev/scheduler-policy"
+"""On the lease: what the leader decides by, for `bireme why` and others who decide the same."""
 
 
-async def load_state(client: Client, home: str) -> State:
+class Scheduler(NamedTuple):
+    """The scheduler of a cluster, as far as it decides what others want to know."""
+
+    home: str = "default"
+    policy: Policy = Policy()
+    local_volumes: bool = False
+    """Whether claims are folders of the machine, and need no volume."""
+
+
+EMBEDDED: Final = Scheduler(policy=Policy(permissions=False), local_volumes=True)
+
+
+async def find_scheduler(client: Client, home: str | None) -> Scheduler:
+    """The one whose lease is found, in a namespace or in any; where none can be seen, the usual one."""
+    leases = await _list_if_allowed(
+        client, LEASES, _Lease, namespace=home, field_selector=f"metadata.name={LEASE_NAME}"
+    )
+    told = [lease for lease in leases if POLICY_ANNOTATION in lease.metadata.annotations]
+    if not told:
+        return Scheduler(home or "default", Policy(permissions=False))
+    latest = max(told, key=lambda lease: lease.spec.renew_time)
+    policy = msgspec.json.decode(latest.metadata.annotations[POLICY_ANNOTATION], type=Policy)
+    return Scheduler(latest.metadata.namespace, policy)
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    renew_time: str = ""
+
+
+class _Lease(msgspec.Struct):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+async def load_state(client: Client, scheduler: Scheduler) -> State:
     """Read all that the scheduler looks at. Raises Forbidden where nodes, pods or queues may not be read."""
     nodes, pods, queues, groups, namespaces, claims, volumes, classes = await asyncio.gather(
         _list(client, NODES, Node),
@@ -54,7 +93,8 @@ async def load_state(client: Client, home: str) -> State:
     state.storage.claims = {(each.metadata.namespace, each.metadata.name): each for each in claims}
     state.storage.volumes = {each.metadata.name: each for each in volumes}
     state.storage.classes = {each.metadata.name: each for each in classes}
-    state.profiles = await _profiles(client, home)
+    state.storage.is_local = scheduler.local_volumes
+    state.profiles = await _profiles(client, scheduler.home)
     return state
 
 
@@ -62,9 +102,17 @@ async def _list(client: Client, resource: Resource, type_: type[Any]) -> list[An
     return (await client.list(resource, type=type_)).items
 
 
-async def _list_if_allowed(client: Client, resource: Resource, type_: type[Any]) -> list[Any]:
+async def _list_if_allowed(
+    client: Client,
+    resource: Resource,
+    type_: type[Any],
+    *,
+    namespace: str | None = None,
+    field_selector: str = "",
+) -> list[Any]:
     try:
-        return await _list(client, resource, type_)
+        listing = await client.list(resource, namespace, type=type_, field_selector=field_selector)
+        return listing.items
     except (Forbidden, NotFound):
         return []
 
@@ -74,13 +122,6 @@ async def _profiles(client: Client, home: str) -> Profiles:
         return read_profiles((await client.get(CONFIG_MAPS, home, SHAPES, type=ConfigMap)).data)
     except (Forbidden, NotFound):
         return Profiles()
-
-
-def policy_of(state: State) -> Policy:
-    """The scheduler's policy as far as it shows: whether it asks queues' namespaceSelector."""
-    groups = [unit.group.status for unit in state.units.values() if unit.group is not None]
-    told = {status.waiting.reason for status in groups if status is not None and status.waiting is not None}
-    return Policy(permissions=Reason.NOT_PERMITTED.value in told)
 
 
 def decode_pod(manifest: dict[str, Any]) -> Pod:

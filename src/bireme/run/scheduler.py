@@ -3,16 +3,17 @@
 import logging
 from typing import NamedTuple
 
+import msgspec
+
 from bireme.control.health import build_app, serve
 from bireme.control.metrics import Metrics
 from bireme.control.scheduler import Scheduler
 from bireme.kube.client import Client
 from bireme.run.leading import build_election, connected, lead_and_work, run_until_told
+from bireme.run.queues import LEASE_NAME, POLICY_ANNOTATION
 from bireme.scheduling import Policy
 
 log = logging.getLogger("bireme")
-
-LEASE_NAME = "bireme-scheduler"
 
 
 class Options(NamedTuple):
@@ -36,7 +37,10 @@ async def run_scheduler(options: Options) -> None:
 async def _run(client: Client, lease_client: Client, options: Options) -> None:
     metrics = Metrics()
     metrics.watch_calls(client.statistics)
-    election = build_election(lease_client, options.home, LEASE_NAME) if options.leader_elect else None
+    election = None
+    if options.leader_elect:
+        told = {POLICY_ANNOTATION: msgspec.json.encode(options.policy).decode()}
+        election = build_election(lease_client, options.home, LEASE_NAME, told)
     scheduler = Scheduler(
         client,
         options.policy,

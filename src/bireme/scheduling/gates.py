@@ -24,7 +24,7 @@ from bireme.scheduling.requests import show, total
 from bireme.scheduling.shares import quota
 from bireme.scheduling.state import State
 from bireme.scheduling.storage import Unusable
-from bireme.scheduling.units import GROUP_LABEL, Standing, Tracked, lacking
+from bireme.scheduling.units import GROUP_LABEL, Standing, Tracked, asked_by, lacking
 
 
 class Refusal(NamedTuple):
@@ -111,7 +111,9 @@ def _quota_ever(_state: State, _policy: Policy, standing: Standing, queue: Queue
     most = quota(queue)
     if most is None:
         return
-    whole = total([standing.unit.held, standing.asked])
+    # Pods that are leaving give back what they hold: a job is not larger for being replaced.
+    staying = asked_by(standing.unit.running()) if standing.unit.held else {}
+    whole = total([staying, standing.asked])
     over = {name: whole[name] for name, limit in most.items() if whole.get(name, 0) > limit}
     if over:
         name = standing.unit.queue

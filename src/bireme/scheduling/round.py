@@ -30,7 +30,7 @@ from bireme.scheduling.shares import dominant_share, limits
 from bireme.scheduling.shortage import why_it_does_not_fit
 from bireme.scheduling.state import State
 from bireme.scheduling.turns import in_turn
-from bireme.scheduling.units import Key, Standing, Tracked, Unit, asked_by, standing
+from bireme.scheduling.units import Key, Standing, Tracked, Unit, asked_by, lacking, standing
 from bireme.scheduling.victims import Item, Releases, fewest, fewest_alike, preemptible_items
 
 # How many units that fit nowhere are asked for a known start, before the round goes on without.
@@ -134,21 +134,27 @@ class Round:
 
     def _serve_sets(self, stands: Standing, queue: Queue) -> Waiting | None:
         """What must start at once, then what may follow one by one."""
-        waiting = self._try(stands.unit, queue, stands.first, stands.asked)
+        completes = lacking(stands.unit, stands.settled)[0] > 0
+        waiting = self._try(stands.unit, queue, stands.first, stands.asked, evicts=completes)
         if waiting is not None or len(stands.first) == len(stands.waiting):
             return waiting
         chosen = {each.uid for each in stands.first}
         for each in stands.waiting:
             if waiting is None and each.uid not in chosen:
-                waiting = self._try(stands.unit, queue, [each], each.shape.requests)
+                waiting = self._try(stands.unit, queue, [each], each.shape.requests, evicts=False)
         return waiting
 
-    def _try(self, unit: Unit, queue: Queue, pods: list[Tracked], asked: Amounts) -> Waiting | None:
-        """Start the pods, or make way for them, or say why they wait."""
+    def _try(
+        self, unit: Unit, queue: Queue, pods: list[Tracked], asked: Amounts, *, evicts: bool
+    ) -> Waiting | None:
+        """Start the pods, or make way for them, or say why they wait.
+
+        Nobody is evicted for pods beyond a group's minimum.
+        """
         waiting = self._within_quota(unit, queue, pods, asked)
         if waiting is not None:
             return waiting
-        signature = self._signature(queue, pods)
+        signature = self._signature(queue, pods, evicts=evicts)
         known = self._unfit.get(signature) if signature is not None else None
         if known is not None:
             return known
@@ -157,7 +163,9 @@ class Round:
         if found is not None:
             self._start(unit, pods, asked, found)
             return None
-        waiting = self._claim(unit, queue, pods) or self._preempt(unit, queue, pods)
+        waiting = self._claim(unit, queue, pods)
+        if waiting is None and evicts:
+            waiting = self._preempt(unit, queue, pods)
         if waiting is not None:
             return waiting
         waiting = self._lacks(unit, queue, pods)
@@ -170,7 +178,7 @@ class Round:
         reserved = self._grounds.reserved
         return reserved is None or not ends_by(queue, pods, reserved.at)
 
-    def _signature(self, queue: Queue, pods: Sequence[Tracked]) -> object:
+    def _signature(self, queue: Queue, pods: Sequence[Tracked], *, evicts: bool) -> object:
         """Pods of the same signature fit or do not fit alike; None if that can't be told."""
         shapes = {each.shape for each in pods}
         if any(shape.relations for shape in shapes):
@@ -179,7 +187,7 @@ class Round:
             kinds: object = (pods[0].shape.number, len(pods))
         else:
             kinds = tuple(sorted(Counter(each.shape.number for each in pods).items()))
-        return (queue.metadata.name, self._lasts(queue, pods), kinds)
+        return (queue.metadata.name, self._lasts(queue, pods), evicts, kinds)
 
     def _within_quota(
         self, unit: Unit, queue: Queue, pods: Sequence[Tracked], asked: Amounts
@@ -275,7 +283,7 @@ class Round:
         chosen = self._fewest(releases, queue, pods)
         if not chosen:
             return None
-        victims = releases.pods(chosen)
+        victims = releases.victims(chosen)
         self._evict(unit, victims)
         found = self._place(self._grounds.later, queue, pods)
         assert found is not None

@@ -193,7 +193,7 @@ class Standing(NamedTuple):
 
 
 def standing(unit: Unit, ending: Collection[str] = frozenset()) -> Standing:
-    """A unit's pods as a round sees them; those that are about to be ended are not placed any more."""
+    """A unit's pods as a round sees them; those that are about to be ended neither count nor are placed."""
     if not ending or not any(uid in ending for uid in unit.pods):
         return unit.standing()
     return _standing(unit, ending)
@@ -202,7 +202,9 @@ def standing(unit: Unit, ending: Collection[str] = frozenset()) -> Standing:
 def _standing(unit: Unit, ending: Collection[str]) -> Standing:
     pods = unit.pods.values()
     waiting = sorted((each for each in pods if each.waits and each.uid not in ending), key=_by_order)
-    settled = [each for each in pods if each.finished or (each.node and not each.leaving)]
+    settled = [
+        each for each in pods if each.finished or (each.node and not each.leaving and each.uid not in ending)
+    ]
     first = _first_set(unit, waiting, settled)
     return Standing(unit, waiting, settled, first, asked_by(first))
 

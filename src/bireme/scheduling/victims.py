@@ -20,9 +20,10 @@ from bireme.scheduling.units import Key, Tracked, Unit
 
 
 class Item(NamedTuple):
-    """Pods that go together."""
+    """Pods that go together. `rest` are pods of other items which then go, too: no half of a group stays."""
 
     pods: tuple[Tracked, ...]
+    rest: tuple[Tracked, ...] = ()
 
 
 Fits = Callable[[Room, frozenset[str]], bool]
@@ -43,9 +44,10 @@ def fewest(releases: "Releases", room: Room, fits: Fits) -> list[int] | None:
         return None
     while not suffices(0):
         pool = smallest_prefix(pool, suffices) - 1
-        needed.insert(0, pool)
-        base = releases.freed_one(base, pool)
-    return needed
+        for number in (pool, *releases.with_it(pool)):
+            needed.append(number)
+            base = releases.take(base, number)
+    return sorted(needed)
 
 
 def fewest_alike(
@@ -63,17 +65,17 @@ def fewest_alike(
     capacity = after.capacity(requests, mask)
     spare = int(capacity.sum()) - count
     useful = releases.touching(capacity > room.capacity(requests, mask))
-    needed = []
+    needed: set[int] = set()
     for number in range(pool - 1, -1, -1):
-        if not useful[number]:
+        if number in needed or not useful[number]:
             continue
         loss = releases.loss(after, requests, mask, number)
         if loss <= spare:
             spare -= loss
             releases.take_back(after, number)
         else:
-            needed.append(number)
-    return needed[::-1]
+            needed |= {number, *releases.with_it(number)}
+    return sorted(needed)
 
 
 def smallest_prefix(count: int, suffices: Callable[[int], bool]) -> int:
@@ -97,12 +99,12 @@ def preemptible_items(
     whole: list[Item] = []
     for unit in units:
         pods = _running(unit, excluded)
-        extra = _surplus(unit, pods)
+        extra = _surplus(unit, pods, excluded)
         if extra:
             surplus += [Item((each,)) for each in extra]
             pods = tuple(each for each in pods if each not in extra)
         if pods:
-            whole.append(Item(pods))
+            whole.append(Item(pods, tuple(extra)))
     return surplus + whole
 
 
@@ -131,12 +133,12 @@ def _running(unit: Unit, excluded: set[str]) -> tuple[Tracked, ...]:
     return pods
 
 
-def _surplus(unit: Unit, pods: Sequence[Tracked]) -> list[Tracked]:
+def _surplus(unit: Unit, pods: Sequence[Tracked], excluded: set[str]) -> list[Tracked]:
     """The pods that a group can lose and still have its minimum, newest first."""
     least_members = unit.spec.min_member
     if len(unit.pods) <= least_members:
         return []
-    settled = unit.settled()
+    settled = [each for each in unit.settled() if each.uid not in excluded]
     spare = len(settled) - least_members
     if spare <= 0:
         return []
@@ -169,14 +171,29 @@ class Releases:
             self._ends.append(len(self._here))
         self._columns = np.array(self._here, dtype=np.int64)
         self._amounts = _amounts(self._shapes)
+        self._singles: dict[str, int] | None = None
 
     def freed(self, room: Room, prefix: int) -> Room:
         """The room with what the first items hold given back."""
         return self._slice_freed(room, slice(0, self._ends[prefix]))
 
-    def freed_one(self, room: Room, number: int) -> Room:
-        """The room with what one item holds given back."""
-        return self._slice_freed(room, self._slice(number))
+    def take(self, room: Room, number: int) -> Room:
+        """The room with what one item holds given back; from now on it holds nothing."""
+        part = self._slice(number)
+        more = self._slice_freed(room, part)
+        for amounts in self._amounts.values():
+            amounts[part] = 0
+        return more
+
+    def with_it(self, number: int) -> list[int]:
+        """The items that go with an item."""
+        rest = self.items[number].rest
+        if not rest:
+            return []
+        if self._singles is None:
+            alone = (place for place, item in enumerate(self.items) if len(item.pods) == 1)
+            self._singles = {self.items[place].pods[0].uid: place for place in alone}
+        return [self._singles[each.uid] for each in rest if each.uid in self._singles]
 
     def _slice_freed(self, room: Room, part: slice) -> Room:
         more = room.copy()
@@ -221,6 +238,11 @@ class Releases:
 
     def pods(self, numbers: Iterable[int]) -> list[Tracked]:
         return [pod for number in numbers for pod in self.items[number].pods]
+
+    def victims(self, numbers: Sequence[int]) -> list[Tracked]:
+        """All that go if these items do."""
+        rest = [pod for number in numbers for pod in self.items[number].rest]
+        return list({pod.uid: pod for pod in (*self.pods(numbers), *rest)}.values())
 
     def uids(self, prefix: int, needed: Sequence[int] = ()) -> frozenset[str]:
         return frozenset(pod.uid for pod in self.pods([*range(prefix), *needed]))

@@ -145,3 +145,54 @@ def test_whoever_is_leaving_anyhow_is_told_of_though_others_are_evicted() -> Non
     told = cluster.explain("new")
     # What the queue holds counts, too: the quota is named once, as it has to be.
     assert told.remedies == [RaiseQuota("high", {"cpu": 5000}), AwaitEnd(["team/leaving-0"])]
+
+
+def test_of_a_group_that_is_evicted_no_surplus_pod_stays() -> None:
+    cluster = Cluster(node("n1", cpu=2), node("n2", cpu=1), queues=(LOW, HIGH))
+    cluster.submit("g", "low", 3, least=2, cpu=1)
+    cluster.settle()
+    assert cluster.running() == {"g"}
+    cluster.submit("new", "high", cpu=2)
+    assert _evicted(cluster) == ["g-0", "g-1", "g-2"]
+
+
+def test_a_group_that_is_evicted_starts_nothing_in_the_same_round() -> None:
+    cluster = Cluster(node("n1", cpu=2), queues=(LOW, HIGH))
+    cluster.submit("g", "low", 3, least=2, cpu=1)
+    cluster.settle()
+    cluster.state.put_node(node("n2", cpu=1))
+    cluster.submit("new", "high", cpu=2)
+    decisions = cluster.round()
+    assert [evict.pods for evict in decisions.evictions] == [("g-1", "g-0")]
+    assert decisions.starts == []
+
+
+def test_nobody_goes_for_pods_beyond_a_groups_minimum() -> None:
+    cluster = Cluster(node("n", cpu=2), queues=(LOW, HIGH))
+    cluster.submit("old", "low", cpu=1)
+    cluster.settle()
+    cluster.submit("new", "high", 3, least=1, cpu=1)
+    assert _evicted(cluster) == []
+    cluster.settle()
+    assert cluster.running() == {"old"}
+    assert cluster.nodes_of("new") == ["", "", "n"]
+    assert cluster.reason("new") == "WaitingForResources"
+
+
+def test_surplus_that_went_for_one_is_not_counted_for_the_next() -> None:
+    cluster = Cluster(node("n", cpu=3), queues=(LOW, HIGH))
+    cluster.submit("g", "low", 3, least=2, cpu=1)
+    cluster.settle()
+    cluster.submit("first", "high", cpu=1)
+    cluster.submit("second", "high", cpu=1)
+    cluster.submit("third", "high", cpu=1)
+    assert _evicted(cluster) == ["g-0", "g-1", "g-2"]
+
+
+def test_a_role_at_its_minimum_is_no_surplus() -> None:
+    cluster = Cluster(node("n", cpu=3), queues=(LOW, HIGH))
+    cluster.submit("g", "low", 2, least=2, roles={"head": 1}, role="worker", cpu=1)
+    cluster.add_pod("g-head", "g", role="head", cpu=1)
+    cluster.settle()
+    cluster.submit("new", "high", cpu=1)
+    assert _evicted(cluster) == ["g-1"]

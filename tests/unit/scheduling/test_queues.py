@@ -190,3 +190,18 @@ def test_resource_claims_can_not_be_used_with_a_queue() -> None:
     cluster = Cluster(node("a", cpu=9), queues=(queue("q"),))
     cluster.submit("job", "q", spec={"resourceClaims": [{"name": "gpu"}]}, cpu=1)
     assert cluster.reason("job") == "Misconfigured"
+
+
+def test_a_job_whose_pods_are_being_replaced_is_not_larger_than_its_quota() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("q", {"cpu": 2}),))
+    cluster.submit("job", "q", 2, cpu=1)
+    cluster.settle()
+    cluster.terminate("job-0")
+    cluster.add_pod("job-2", "job", cpu=1)
+    assert cluster.reason("job") == "WaitingForQuota"
+
+
+def test_a_pod_of_our_scheduler_that_names_no_queue_is_of_the_default_one() -> None:
+    cluster = Cluster(node("a", cpu=9), queues=(queue("default", closed=True),))
+    cluster.add_pod("alone", cpu=1)
+    assert cluster.round().waiting[Key(NAMESPACE, "", "alone")].reason == "QueueClosed"

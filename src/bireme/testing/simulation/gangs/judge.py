@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bireme.apiserver.kinds import LEASE, POD
 from bireme.apiserver.rules import Object
-from bireme.run.scheduler import LEASE_NAME
+from bireme.run.queues import LEASE_NAME
 from bireme.testing.simulation.cluster import NAMESPACE_OF_JOBS, NAMESPACE_OF_LEASES, Cluster, Write
 from bireme.testing.simulation.gangs.scenarios import GangScenario
 from bireme.testing.simulation.gangs.world import GROUPS, GangWorld, group_of, is_settled

@@ -5,7 +5,7 @@ from bireme.control.scheduler import Scheduler
 from bireme.kube.client import Client
 from bireme.kube.lease import LeaderElection
 from bireme.run.leading import lead_and_work
-from bireme.run.scheduler import LEASE_NAME
+from bireme.run.queues import LEASE_NAME
 from bireme.testing.simulation.cluster import NAMESPACE_OF_LEASES
 from bireme.testing.simulation.network import Connection
 from bireme.testing.simulation.process import (

@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 from typing import Final
 
-from bireme.run.scheduler import LEASE_NAME
+from bireme.run.queues import LEASE_NAME
 from bireme.testing.simulation.catalogue import CALLS, SORTS, WATCHES, Sort, make_fault
 from bireme.testing.simulation.cluster import Write
 from bireme.testing.simulation.course import Course, Result

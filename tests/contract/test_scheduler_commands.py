@@ -68,7 +68,10 @@ def test_each_reason_is_told_of_a_real_cluster(scheduled_plane: ControlPlane, tm
             "Misconfigured": (queued("lost", "nowhere", 1), "create queue nowhere"),
             "QueueClosed": (queued("outside", shut, 1, "100m"), f"open queue {shut}"),
             "NotPermitted": (queued("stranger", private, 1, "100m"), f"let queue {private} select namespace"),
-            "ExceedsQuotaEver": (queued("greedy", small, 2), f"raise the quota of queue {small} to 2100m cpu"),
+            "ExceedsQuotaEver": (
+                queued("greedy", small, 2),
+                f"raise the quota of queue {small} to 2100m cpu",
+            ),
             "WaitingForQuota": (
                 queued("patient", small, 1),
                 f"raise the quota of queue {small} to",

@@ -22,7 +22,7 @@ def check(job: MPIJob, out: Findings) -> None:
     check_derived_names(job.metadata, derived, out)
     for name, replica in spec.mpi_replica_specs.items():
         where = (*_REPLICA_SPECS, name, "template")
-        check_template(replica.template, where, out)
+        check_template(replica.template, where, out, may_queue=False)
         check_reserved(replica.template, where, out, paths=KUBEFLOW_PATHS)
     _check_main_container(spec, workers, out)
     _check_policies(spec, out)

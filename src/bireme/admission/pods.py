@@ -13,14 +13,20 @@ from bireme.admission.words import describe, join
 from bireme.api.names import is_dns_1123, is_qualified_name
 from bireme.api.paths import Path
 from bireme.api.quantity import Quantity, QuantityError, parse_quantity
+from bireme.api.scheduler import SCHEDULER_NAME
 
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 SHM: Final = "/dev/shm"  # noqa: S108 - the mount point itself, no temporary file
 
 
-def check_template(template: Mapping[str, Any], path: Path, out: Findings, *, queued: bool = False) -> None:
-    """Check a pod template that every kind of job uses the same way."""
+def check_template(
+    template: Mapping[str, Any], path: Path, out: Findings, *, queued: bool = False, may_queue: bool = True
+) -> None:
+    """Check a pod template that every kind of job uses the same way.
+
+    `queued` says whether the job names a queue, `may_queue` whether its kind can.
+    """
     check_labels(template.get("metadata") or {}, (*path, "metadata"), out)
     spec = template.get("spec") or {}
     where = (*path, "spec")
@@ -32,7 +38,7 @@ def check_template(template: Mapping[str, Any], path: Path, out: Findings, *, qu
         _check_container_name(container, at, names, out)
         _check_container(container, at, volumes, out)
     _check_shared_memory(spec, where, out)
-    _check_overridden(spec, where, out, queued=queued)
+    _check_overridden(spec, where, out, queued=queued, may_queue=may_queue)
 
 
 def containers_of(spec: Mapping[str, Any], path: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
@@ -64,13 +70,17 @@ def main_container(
     return None
 
 
-def _check_overridden(spec: Mapping[str, Any], path: Path, out: Findings, *, queued: bool) -> None:
+def _check_overridden(
+    spec: Mapping[str, Any], path: Path, out: Findings, *, queued: bool, may_queue: bool
+) -> None:
     policy = spec.get("restartPolicy")
     if policy not in (None, "Never"):
         where = (*path, "restartPolicy")
         hint = "remove it; restarts are set on the job"
         out.warn(where, "overridden", f"{describe(policy)} is replaced by Never", value=policy, hint=hint)
     if not queued:
+        if may_queue and spec.get("schedulerName") == SCHEDULER_NAME:
+            _refuse_scheduler((*path, "schedulerName"), out)
         return
     for field, why in (
         ("nodeName", "a queued job's pods are placed by its queue"),
@@ -80,6 +90,13 @@ def _check_overridden(spec: Mapping[str, Any], path: Path, out: Findings, *, que
             out.error(
                 (*path, field), "queued", why, hint=f"remove `{field}` or `spec.scheduler`", at_key=True
             )
+
+
+def _refuse_scheduler(path: Path, out: Findings) -> None:
+    """Labels of the template could name any queue, and nobody would ask whether its user may use it."""
+    message = f"{SCHEDULER_NAME} places queued jobs only, and this one names no queue"
+    hint = "remove it, and set `spec.scheduler.t9kScheduler.queue`"
+    out.error(path, "queued", message, value=SCHEDULER_NAME, hint=hint)
 
 
 def _check_container_name(

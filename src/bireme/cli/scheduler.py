@@ -36,7 +36,7 @@ from bireme.cli.processes import process_options
 @click.option(
     "--topology",
     multiple=True,
-    metavar="LABEL",
+    metavar="LABEL[,LABEL...]",
     help="Pack a group into one domain of this label of nodes if it fits; the narrowest first.",
 )
 def command(
@@ -61,7 +61,8 @@ def command(
     from bireme.scheduling import Policy
 
     log_to(sys.stderr, as_json=log_format == "json")
-    policy = Policy(preemption=preemption, backfill=backfill, topology=topology, permissions=permissions)
+    labels = tuple(label for word in topology for label in word.split(",") if label)
+    policy = Policy(preemption=preemption, backfill=backfill, topology=labels, permissions=permissions)
     options = Options(kubeconfig, context, home, leader_elect, health_host, health_port, policy)
     try:
         run(run_scheduler(options))

@@ -79,6 +79,13 @@ class Scheduler(Group, frozen=True):
     backfill: Annotated[
         bool, Meta(description="Put off starts that would delay a known start of a group ahead.")
     ] = True
+    topology: Annotated[
+        str,
+        Meta(
+            description="Labels of nodes, the narrowest domain first, with commas between: a group is "
+            "packed into one domain if it fits."
+        ),
+    ] = ""
     permissions: Annotated[
         bool,
         Meta(

@@ -12,6 +12,7 @@ from bireme.api.kinds import (
     Kind,
 )
 from bireme.api.scheduler import SCHEDULER_NAME
+from bireme.installation.engines import ENGINE
 from bireme.installation.expressions import Choice, Namespace, Value, text
 from bireme.installation.names import WATCHED, WEBHOOKS, account_user, cluster_name
 from bireme.installation.parts import Part, Tree, here, metadata
@@ -31,12 +32,15 @@ CERT_MANAGER: Final = Value("webhooks.certManager.enabled")
 _OURS: Final = (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB, QUEUE, POD_GROUP)
 _QUEUED_JOB: Final = "has(object.spec.scheduler) && has(object.spec.scheduler.t9kScheduler)"
 _QUEUED_POD: Final = f"has(object.spec.schedulerName) && object.spec.schedulerName == '{SCHEDULER_NAME}'"
-# Children of a job whose own queue was asked about; thousands of pods need not ask one by one.
+# Children of a job whose own queue was asked about; thousands of pods need not ask one by one. Jobs of
+# Kubeflow can't name a queue, so nobody was asked about theirs.
 _NOT_A_CHILD: Final = (
     "!(request.userInfo.username == '%s' && has(object.metadata.ownerReferences)"
     " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
-    f" && o.apiVersion in ['{GENERIC_JOB.api_version}', '{KUBEFLOW_MPI_JOB.api_version}']))"
+    f" && o.apiVersion == '{GENERIC_JOB.api_version}'))"
 )
+# Under another engine the queue that a job names is that engine's, and its own to guard.
+_OUR_QUEUES: Final = "'%s' in ['bireme', 't9k']"
 
 
 def build_webhooks() -> list[Part]:
@@ -76,7 +80,7 @@ def _validation() -> Tree:
 
 
 def _queued_jobs() -> Tree:
-    """Kubeflow's MPIJobs are not asked about: they name no queue, their pods may."""
+    """Kubeflow's MPIJobs are not asked about: they name no queue. Their pods may, and are."""
     rules = [_rule(GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB)]
     return _queue_webhook(JOB_QUEUES, rules, [{"name": "queued", "expression": _QUEUED_JOB}])
 
@@ -120,7 +124,7 @@ def _queue_webhook(name: str, rules: Any, conditions: list[Tree]) -> Tree:
     return {
         **_webhook(name, QUEUE_PATH, rules),
         "failurePolicy": Value("webhooks.queueFailurePolicy"),
-        "matchConditions": conditions,
+        "matchConditions": [{"name": "our-queues", "expression": text(_OUR_QUEUES, ENGINE)}, *conditions],
     }
 
 

@@ -53,6 +53,7 @@ def _scheduler_arguments() -> list[Any]:
         switch("preemption"),
         switch("backfill"),
         switch("permissions"),
+        text("--topology=%s", Value("scheduler.topology")),
         "--health-host=*",
         f"--health-port={HEALTH_PORT}",
         text("--log-format=%s", Value("scheduler.logFormat")),

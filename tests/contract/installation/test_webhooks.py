@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from bireme.api.kinds import GENERIC_JOB, POD_GROUP, QUEUE
+from bireme.api.kinds import COLOSSALAI_JOB, GENERIC_JOB, KUBEFLOW_MPI_JOB, MPI_JOB, POD_GROUP, QUEUE, Kind
 from bireme.control.metrics import Metrics
 from bireme.control.webhooks.certificates import renewed
 from bireme.control.webhooks.keeper import CONFIGURATIONS, CertificateKeeper
@@ -30,7 +30,7 @@ from bireme.run.webhooks import WebhookOptions, Webhooks
 from support.cluster_world import connect, until
 from support.control_plane import ControlPlane
 from support.installation import Installation, apply, audited
-from support.jobs import TEMPLATE, generic
+from support.jobs import TEMPLATE, colossalai, generic, mpi
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -236,11 +236,13 @@ def queue_objects() -> list[dict[str, Any]]:
 
 
 def queued_objects(name: str) -> list[tuple[Any, dict[str, Any]]]:
-    """A job, a PodGroup and a pod that name a queue, and a pod that names a group of it."""
-    group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "metadata": {"name": "g"}}
+    """Jobs, a PodGroup and a pod that name a queue, and a pod that names a group of it."""
+    scheduler = {"t9kScheduler": {"queue": name}}
     return [
-        (JOBS, generic("j", scheduler={"t9kScheduler": {"queue": name}})),
-        (GROUPS, {**group, "spec": {"minMember": 1, "queue": name}}),
+        (JOBS, generic("j", scheduler=scheduler)),
+        (resource_of(MPI_JOB), mpi("j", scheduler=scheduler)),
+        (resource_of(COLOSSALAI_JOB), colossalai("j", scheduler=scheduler)),
+        (GROUPS, queued_group(name)),
         (PODS, queued_pod({"scheduler.tensorstack.dev/queue": name})),
         (PODS, queued_pod({"scheduler.tensorstack.dev/group-name": f"of-{name}"})),
     ]
@@ -286,6 +288,119 @@ async def is_let_in(client: Client, resource: Any, obj: dict[str, Any], queue: s
             return False
         raise
     return True
+
+
+def queued_group(name: str) -> dict[str, Any]:
+    group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "metadata": {"name": "g"}}
+    return {**group, "spec": {"minMember": 1, "queue": name}}
+
+
+def owned_by(kind: Kind | None) -> dict[str, Any]:
+    """A pod in a queue, as the controller would make it for a job of this kind."""
+    pod = queued_pod({"scheduler.tensorstack.dev/queue": NARROW})
+    if kind is not None:
+        owner = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": "j",
+            "uid": "1",
+            "controller": True,
+        }
+        pod["metadata"]["ownerReferences"] = [owner]
+    return pod
+
+
+def test_the_controller_is_not_asked_about_what_it_makes_for_a_job_that_was(
+    installation: Installation,
+) -> None:
+    plane = installation.plane
+
+    async def scene(admin: Client) -> None:
+        await asyncio.to_thread(apply, plane, queue_objects())
+        await until(functools.partial(may_edit, admin), seconds=60)
+        kubeconfig = str(await asyncio.to_thread(installation.account_kubeconfig))
+        async with connect(plane, kubeconfig) as controller:
+            for kind, allowed in {
+                None: False,
+                KUBEFLOW_MPI_JOB: False,
+                GENERIC_JOB: True,
+                MPI_JOB: True,
+            }.items():
+                assert await is_let_in(controller, PODS, owned_by(kind), NARROW) is allowed, kind
+        async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
+            assert not await is_let_in(bob, PODS, owned_by(GENERIC_JOB), NARROW)
+            # Nor can a job get there by its template: the controller would not be asked about its pods.
+            job = generic("j")
+            job["spec"]["replicaSpecs"][0]["template"] = queued_pod(
+                {"scheduler.tensorstack.dev/queue": NARROW}
+            )
+            with pytest.raises(Invalid, match="t9k-scheduler places queued jobs only"):
+                await bob.create(JOBS, PLACE, job, dry_run=True)
+
+    play(installation, scene)
+
+
+def test_a_job_that_no_quota_could_hold_is_let_in_with_a_warning(installation: Installation) -> None:
+    async def scene(_admin: Client) -> None:
+        small = queue("small", {})
+        small["spec"]["quota"] = {"requests": {"cpu": "1"}}
+        await asyncio.to_thread(apply, installation.plane, [small])
+        job = generic("greedy", replicas=3, scheduler={"t9kScheduler": {"queue": "small"}})
+        job["metadata"]["namespace"] = PLACE
+        container = job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]
+        container["resources"] = {"requests": {"cpu": "500m"}}
+        command = ("create", "--dry-run=server", "-f", "-")
+
+        async def warnings() -> str:
+            result = await asyncio.to_thread(installation.plane.kubectl, *command, input=json.dumps(job))
+            return result.stderr
+
+        told = "asks for more than the whole quota of queue small, and waits: 1500m of cpu (quota 1)"
+        assert told in await warnings()
+        job["spec"]["replicaSpecs"][0]["replicas"] = 2
+        assert "Warning" not in await warnings()
+
+    play(installation, scene)
+
+
+def test_queues_of_another_engine_are_its_own_to_guard(installation: Installation) -> None:
+    plane = installation.plane
+
+    async def scene(admin: Client) -> None:
+        await asyncio.to_thread(apply, plane, queue_objects())
+        await until(functools.partial(may_edit, admin), seconds=60)
+        resource = next(each for each in CONFIGURATIONS if each.kind.startswith("Validating"))
+        name = next(
+            each["metadata"]["name"] for each in installation.objects if each["kind"] == resource.kind
+        )
+        found = await admin.get(resource, None, name)
+        text = json.dumps(found).replace("'bireme' in ['bireme', 't9k']", "'volcano' in ['bireme', 't9k']")
+        async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
+            job = generic("j", scheduler={"t9kScheduler": {"queue": "of-volcano"}})
+            assert not await is_let_in(bob, JOBS, job, "of-volcano")
+            await admin.replace(resource, None, name, json.loads(text))
+            try:
+                await until(lambda: is_let_in(bob, JOBS, job, "of-volcano"), seconds=60)
+            finally:
+                await asyncio.to_thread(installation.apply)
+
+    play(installation, scene)
+
+
+def test_a_group_can_not_be_moved_to_a_queue_that_is_not_allowed(installation: Installation) -> None:
+    plane = installation.plane
+
+    async def scene(admin: Client) -> None:
+        await asyncio.to_thread(apply, plane, queue_objects())
+        await until(functools.partial(may_edit, admin), seconds=60)
+        async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
+            await bob.create(GROUPS, PLACE, queued_group(OPEN))
+            with pytest.raises(Forbidden, match="may not use the queue narrow"):
+                await bob.patch(GROUPS, PLACE, "g", {"spec": {"queue": NARROW}})
+            await bob.patch(GROUPS, PLACE, "g", {"spec": {"minMember": 2}})
+            await bob.delete(GROUPS, PLACE, "g")
+
+    play(installation, scene)
 
 
 def test_a_pod_can_not_be_moved_to_a_queue_that_is_not_allowed(installation: Installation) -> None:

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from bireme.api.kinds import JOB_KINDS, POD_GROUP, QUEUE, find_kind
+from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB, POD_GROUP, QUEUE, find_kind
 from bireme.api.scheduler import DEFAULT_QUEUE
+from bireme.control.webhooks.quotas import quota_warning
 from bireme.control.webhooks.reviews import Object, Request, allow, deny
 from bireme.kube.client import Client
 from bireme.kube.errors import NotFound
@@ -18,7 +19,10 @@ GROUP_LABEL: Final = f"{QUEUE_LABELS}/group-name"
 QUEUE_LABEL: Final = f"{QUEUE_LABELS}/queue"
 _QUEUES: Final = resource_of(QUEUE)
 _POD_GROUPS: Final = resource_of(POD_GROUP)
-_JOB_TYPES: Final = {(kind.api_version, kind.kind) for kind in JOB_KINDS}
+# Kubeflow's jobs can't name a queue: where their pods do, nobody was asked.
+_JOBS_WITH_QUEUES: Final = {
+    (kind.api_version, kind.kind) for kind in JOB_KINDS if kind is not KUBEFLOW_MPI_JOB
+}
 
 
 class QueueAccess:
@@ -34,8 +38,12 @@ class QueueAccess:
             return allow(request)
         assert request.object is not None
         queue = await self._queue_of(request.object, request.namespace)
-        if queue is None or await self._may_use(request, queue):
+        if queue is None:
             return allow(request)
+        found = await self._find(queue)
+        if await self._may_use(request, queue, found):
+            warning = quota_warning(request.object, found) if found is not None else None
+            return allow(request, warnings=[warning] if warning else [])
         user = request.user_info.username
         message = (
             f"{user} may not use the queue {queue}: its namespaceSelector does not select the namespace"
@@ -49,7 +57,7 @@ class QueueAccess:
             return False
         owners = _metadata(request.object).get("ownerReferences") or ()
         return any(
-            owner.get("controller") and (owner.get("apiVersion"), owner.get("kind")) in _JOB_TYPES
+            owner.get("controller") and (owner.get("apiVersion"), owner.get("kind")) in _JOBS_WITH_QUEUES
             for owner in owners
         )
 
@@ -69,15 +77,18 @@ class QueueAccess:
             return queue
         return _queue_of_group(found)
 
-    async def _may_use(self, request: Request, queue: str) -> bool:
-        return await self._is_selected(request.namespace, queue) or await self._is_granted(request, queue)
-
-    async def _is_selected(self, namespace: str, queue: str) -> bool:
+    async def _find(self, queue: str) -> Object | None:
         try:
-            found = await self._client.get(_QUEUES, None, queue)
+            return await self._client.get(_QUEUES, None, queue)
         except NotFound:
-            return False
-        selector = (found.get("spec") or {}).get("namespaceSelector")
+            return None
+
+    async def _may_use(self, request: Request, queue: str, found: Object | None) -> bool:
+        selected = found is not None and await self._is_selected(request.namespace, found)
+        return selected or await self._is_granted(request, queue)
+
+    async def _is_selected(self, namespace: str, queue: Object) -> bool:
+        selector = (queue.get("spec") or {}).get("namespaceSelector")
         if not selector:
             # `{}` selects all, and nothing selects nothing: no labels are needed.
             return selector is not None

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from bireme.kube.errors import Conflict
-from bireme.kube.resources import NAMESPACES, PODS
+from bireme.kube.resources import CONFIG_MAPS, NAMESPACES, PODS
 from support.control_plane import ControlPlane
+from support.jobs import colossalai, mpi
 from support.kubelets import NODE_LABEL
 from support.queued_world import MortalTransport, QueuedWorld, conditions, queued, queued_world, scheduling
 
@@ -244,20 +245,75 @@ def test_victims_make_way_and_their_job_starts_again_uncharged(scheduled_plane: 
     play(scheduled_plane, "preempted", scene, "1", "1")
 
 
-def test_a_pod_older_than_its_queue_allows_has_failed_for_good(scheduled_plane: ControlPlane) -> None:
+def restarted(name: str, queue: str) -> dict[str, Any]:
+    job = queued(name, queue, 2)
+    job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure", "limit": 5}
+    return job
+
+
+QUEUED_JOBS: dict[str, Callable[[str, str], dict[str, Any]]] = {
+    "generic": restarted,
+    "mpi": lambda name, queue: mpi(name, scheduler={"t9kScheduler": {"queue": queue}}),
+    "colossalai": lambda name, queue: colossalai(name, scheduler={"t9kScheduler": {"queue": queue}}),
+}
+
+
+@pytest.mark.parametrize("kind", QUEUED_JOBS)
+def test_a_pod_older_than_its_queue_allows_has_failed_for_good(
+    scheduled_plane: ControlPlane, kind: str
+) -> None:
     async def scene(world: QueuedWorld) -> None:
         queue = await world.add_queue("short", maxDuration="5s")
         async with scheduling(scheduled_plane):
-            job = queued("old", queue, 2)
-            job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure", "limit": 5}
+            job = QUEUED_JOBS[kind]("old", queue)
             await world.create(job)
             done = await world.wait_phase(job, "Failed")
             assert "MaxDurationExceeded" in json.dumps(done["status"])
             event = await world.wait_event("MaxDurationExceeded")
-            assert event["involvedObject"]["kind"] in ("Pod", "GenericJob")
-            assert not any(each.get("restarts") for each in done["status"]["tasks"][0]["replicas"])
+            assert event["involvedObject"]["kind"] in ("Pod", job["kind"])
+            replicas = [each for task in done["status"]["tasks"] for each in task["replicas"]]
+            assert not any(each.get("restarts") for each in replicas)
 
-    play(scheduled_plane, "expired", scene, "1", "1")
+    play(scheduled_plane, f"expired-{kind}", scene, "1", "1")
+
+
+def shapes(**profiles: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "resource-shapes"},
+        "data": profiles,
+    }
+
+
+def test_shape_profiles_are_those_of_the_schedulers_namespace_and_followed(
+    scheduled_plane: ControlPlane,
+) -> None:
+    async def scene(world: QueuedWorld) -> None:
+        client, home = world.client, world.namespace
+        queue = await world.add_queue("shaped", resourceShapeProfile="small")
+        broken = await world.add_queue("broken", resourceShapeProfile="broken")
+        await client.create(CONFIG_MAPS, home, shapes(small="cpu: 1", broken="cpu: [1"))
+        async with scheduling(scheduled_plane, home=home):
+            await world.create(queued("large", queue, 1, "2"))
+            told = await world.wait_reason("large", "Misconfigured")
+            assert "at most 1" in told["message"]
+            await world.create(queued("fitting", queue, 1, "1"))
+            await world.wait_bound("fitting", 1)
+            await world.create(queued("lost", broken, 1, "1"))
+            told = await world.wait_reason("lost", "Misconfigured")
+            assert "not in the ConfigMap" in told["message"]
+            await client.patch(CONFIG_MAPS, home, "resource-shapes", {"data": {"small": "cpu: 2"}})
+            await world.wait_bound("large", 1)
+            await client.delete(CONFIG_MAPS, home, "resource-shapes")
+            await world.create(queued("late", queue, 1, "1"))
+            await world.wait_reason("late", "Misconfigured")
+        async with scheduling(scheduled_plane, home="default"):
+            await client.create(CONFIG_MAPS, home, shapes(small="cpu: 2"))
+            await world.create(queued("elsewhere", queue, 1, "1"))
+            await world.wait_reason("elsewhere", "Misconfigured")
+
+    play(scheduled_plane, "shapes", scene, "4")
 
 
 def test_a_pod_that_the_kubelet_refuses_is_placed_again_and_its_job_not_charged(

@@ -125,6 +125,13 @@ def test_what_was_begun_goes_before_everything_else() -> None:
     assert decisions.starts[0].plan.since == NOW
 
 
+def test_the_rest_of_what_was_begun_goes_elsewhere_if_its_node_is_full() -> None:
+    cluster = _cluster(node("a", cpu=1), node("b", cpu=2))
+    _half_bound(cluster)
+    (start,) = cluster.round().starts
+    assert start.nodes == {"half-1": "b", "half-2": "b"}
+
+
 def test_nothing_takes_the_place_of_what_was_begun_and_lost_its_room() -> None:
     cluster = _cluster(node("a", cpu=3))
     cluster.add_pod("theirs", scheduler="default-scheduler", node="a", cpu=1)

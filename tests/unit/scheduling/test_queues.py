@@ -205,3 +205,10 @@ def test_a_pod_of_our_scheduler_that_names_no_queue_is_of_the_default_one() -> N
     cluster = Cluster(node("a", cpu=9), queues=(queue("default", closed=True),))
     cluster.add_pod("alone", cpu=1)
     assert cluster.round().waiting[Key(NAMESPACE, "", "alone")].reason == "QueueClosed"
+
+
+def test_the_age_of_a_pod_that_never_started_counts_too() -> None:
+    cluster = Cluster(node("a", cpu=1), queues=(queue("q", maxDuration="1h"),))
+    cluster.submit("huge", "q", cpu=2)
+    cluster.now = NOW + timedelta(hours=2)
+    assert [each.pod for each in cluster.round().expirations] == ["huge-0"]

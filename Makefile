@@ -50,7 +50,8 @@ long: $(READY) control-plane clients engine-manifests ## the heavy tier: many mo
 
 torch: $(READY) ## ColossalAIJobs with the real torchrun; installs PyTorch, several GB, into the cache
 	@hack/torch
-	@$(BIN)/pytest tests/torch
+	@$(BIN)/pytest tests/torch/test_torchrun.py
+	@hack/node/e2e $(BIN) -m torch tests/torch/test_containers.py
 
 engines: $(READY) control-plane ## jobs under Kueue, coscheduling and the API server's own gangs; builds the first two
 	@hack/engines/build

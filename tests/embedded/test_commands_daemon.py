@@ -3,11 +3,15 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from bireme.node.cgroups import Limits
+from bireme.node.remote_shell import PODS
 from bireme.run.presence import wait_gone
 from support.commands import Bireme
 
@@ -57,13 +61,26 @@ def test_up_and_down_leave_nothing_behind(alone: Bireme) -> None:
     told = alone("status").stdout
     assert "until `bireme down`" in told
     assert "jobs:       1 Running\npods:       2 Running\n" in told
-    assert alone("down", "--grace-seconds", "2").stdout.splitlines()[:3] == [
+    enforced = " and ".join(Limits().offered)
+    assert f"limits:     {f'enforced ({enforced})' if enforced else 'advice only (memory and cpu)'}" in told
+    assert alone.down().stdout.splitlines()[:3] == [
         "stopped GenericJob default/long",
         "stopped pod default/long-worker-0",
         "stopped pod default/long-worker-1",
     ]
-    assert alone.processes() == []
     assert "not running" in alone("down").stderr
+
+
+def test_down_tells_of_what_it_had_to_kill(alone: Bireme) -> None:
+    """No pod should leave such a process; but if one does, it is known."""
+    alone("up")
+    alone("run", "--name", "first", "--replicas", "1", "--", "true")
+    with subprocess.Popen(["sleep", "1000"], env={PODS: f"{alone.data}/node/names/default"}) as left:
+        told = alone("down", code=None).stderr
+        left.terminate()
+    assert "processes that pods had left behind were killed: 1\n" in told
+    assert left.returncode == -signal.SIGKILL
+    assert alone.processes() == []
 
 
 def test_a_daemon_that_was_killed_is_replaced_and_its_pods_go_on(alone: Bireme) -> None:
@@ -76,10 +93,47 @@ def test_a_daemon_that_was_killed_is_replaced_and_its_pods_go_on(alone: Bireme) 
     assert (job["status"]["phase"], job["status"]["tasks"][0]["restartCount"]) == ("Running", 0)
     assert alone("logs", "firm").stdout == "worker-0 | here\n"
     end_daemon(alone, signal.SIGKILL)
-    result = alone("down", "--grace-seconds", "1")
+    result = alone.down()
     assert "the daemon is gone, but pods of it are left" in result.stderr
     assert "stopped GenericJob default/firm" in result.stdout
-    assert alone.processes() == []
+
+
+def test_whoever_follows_a_job_is_told_when_the_daemon_dies_and_the_job_goes_on(alone: Bireme) -> None:
+    alone("up")
+    process = alone.start("run", "--name", "led", "--replicas", "1", "--", "sh", "-c", "echo up; sleep 1000")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "worker-0 | up\n"
+    end_daemon(alone, signal.SIGKILL)
+    _, talk = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "error: the daemon has ended\n\nhint: `bireme up` starts it; the pods go on meanwhile\n" in talk
+    assert any("sleep 1000" in each for each in alone.processes())
+    alone("up")
+    alone("wait", "led", "--for", "running", "--timeout", "30s")
+    assert alone("logs", "led").stdout == "worker-0 | up\n"
+    alone.down()
+
+
+def test_a_daemon_whose_last_port_is_taken_finds_another_and_tells_it(alone: Bireme) -> None:
+    def address() -> tuple[str, int]:
+        told = urlsplit(json.loads((alone.data / "daemon.json").read_bytes())["url"])
+        assert told.hostname is not None
+        assert told.port is not None
+        return told.hostname, told.port
+
+    alone("up")
+    before = address()
+    end_daemon(alone, signal.SIGTERM)
+    alone("up")
+    assert address() == before
+    end_daemon(alone, signal.SIGTERM)
+    with socket.create_server(before):
+        alone("up")
+        host, port = address()
+        assert (host, port) != before
+        kubeconfig = ("--kubeconfig", str(alone.data / "kubeconfig"))
+        assert f"on https://{host}:{port}" in alone("get", "namespaces", *kubeconfig).stderr
+        alone.down()
 
 
 def test_a_daemon_that_nobody_needs_ends_by_itself_with_what_jobs_left(alone: Bireme) -> None:
@@ -103,7 +157,7 @@ def test_up_makes_a_daemon_stay_that_would_have_ended(alone: Bireme) -> None:
     assert "running already" in alone("up").stderr
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(5)
-    alone("down")
+    alone.down()
     process.communicate(timeout=30)
 
 
@@ -115,15 +169,14 @@ def test_run_starts_one_daemon_for_all_who_come_at_once(alone: Bireme) -> None:
     assert [out for out, _ in outputs] == [f"worker-0 | {i}\n" for i in range(3)]
     assert sum("started a daemon; it ends when it is idle" in talk for _, talk in outputs) == 1
     assert "until it is idle" in alone("status").stdout
-    alone("down")
-    assert alone.processes() == []
+    alone.down()
 
 
 def test_finished_jobs_are_forgotten_after_a_while(alone: Bireme) -> None:
     alone("up", "--keep-finished", "1s")
     alone("run", "--name", "old", "--replicas", "1", "--", "true")
     alone("wait", "old", "--for", "delete", "--timeout", "30s")
-    alone("down")
+    alone.down()
 
 
 def test_a_folder_of_an_api_server_alone_is_no_daemon(alone: Bireme) -> None:
@@ -147,5 +200,6 @@ def test_without_daemon_and_kubeconfig_a_command_says_what_to_do(alone: Bireme) 
 def test_the_demo_computes_together_and_leaves_nothing(alone: Bireme) -> None:
     result = alone("demo", TMPDIR=str(alone.work))
     assert "4 ranks on 2 workers agree: pi is 3.141592654" in result.stdout
+    assert "left behind" not in result.stderr
     assert list(alone.work.iterdir()) == []
     assert alone.processes() == []

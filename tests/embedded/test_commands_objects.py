@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from support.commands import EXAMPLES, Bireme, Terminal
+from support.here import eventually
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -38,17 +39,58 @@ def test_apply_creates_then_changes_then_has_nothing_to_do(bireme: Bireme) -> No
     assert bireme("delete", "-f", "-", input=text).stdout.endswith("pausable deleted\n")
 
 
-def test_apply_shows_the_change_on_a_terminal_and_asks(bireme: Bireme) -> None:
-    manifest = bireme.work / "settings.yaml"
-    manifest.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: asked}\ndata: {word: before}\n")
+def ready_to_change(bireme: Bireme, name: str) -> Path:
+    """A manifest of something that is there, but says another word."""
+    manifest = bireme.work / f"{name}.yaml"
+    manifest.write_text(
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{word: before}}\n"
+    )
     bireme("apply", "-f", str(manifest))
     manifest.write_text(manifest.read_text().replace("before", "after"))
+    return manifest
+
+
+def word_of(bireme: Bireme, name: str) -> str:
+    data: dict[str, str] = yaml.safe_load(bireme("get", f"cm/{name}", "-o", "yaml").stdout)["data"]
+    return data["word"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "word", "told"),
+    [("n", 1, "before", "nothing was changed"), ("y", 0, "after", "configmap/asked-y changed")],
+    ids=["no", "yes"],
+)
+def test_apply_shows_the_change_on_a_terminal_and_asks(
+    bireme: Bireme, answer: str, code: int, word: str, told: str
+) -> None:
+    manifest = ready_to_change(bireme, f"asked-{answer}")
     terminal = Terminal(bireme, ["apply", "-f", str(manifest)])
+    terminal.expect("-  word: before")
     terminal.expect("+  word: after")
     terminal.expect("apply this?")
-    terminal.type("n\n")
-    assert terminal.end() == 1
-    assert yaml.safe_load(bireme("get", "cm/asked", "-o", "yaml").stdout)["data"] == {"word": "before"}
+    terminal.type(f"{answer}\n")
+    assert terminal.end() == code
+    assert told in terminal.text
+    assert word_of(bireme, f"asked-{answer}") == word
+
+
+def test_apply_does_not_ask_where_that_is_not_wanted(bireme: Bireme) -> None:
+    manifest = ready_to_change(bireme, "unasked")
+    terminal = Terminal(bireme, ["apply", "-y", "-f", str(manifest)])
+    assert terminal.end() == 0
+    assert "apply this?" not in terminal.text
+    assert "configmap/unasked changed\r\n" in terminal.text
+    assert word_of(bireme, "unasked") == "after"
+
+
+def test_apply_changes_what_run_has_created(bireme: Bireme) -> None:
+    """To an API server those two are different writers of one job."""
+    manifest = (EXAMPLES / "genericjob-pause.yaml").read_text().replace("pausable", "begun")
+    bireme("run", "-d", "-f", "-", input=manifest)
+    changed = manifest.replace("enabled: true", "enabled: false")
+    assert bireme("apply", "-f", "-", input=changed).stdout.endswith("begun changed\n")
+    bireme("wait", "begun", "--for", "running", "--timeout", "30s")
+    bireme("delete", "begun", "--now")
 
 
 def test_get_prints_tables_and_objects(bireme: Bireme, talker: str) -> None:
@@ -76,14 +118,50 @@ def test_logs_of_a_job_are_those_of_all_replicas(bireme: Bireme, talker: str) ->
     assert tail == ["worker-0 | 0 says 3", "worker-1 | 1 says 3"]
     stamped = bireme("logs", "talker-worker-0", "--tail", "1", "--timestamps").stdout
     assert stamped.endswith("Z 0 says 3\n")
-    assert bireme("logs", talker, "--since", "1h").stdout.count("\n") == 6
     assert "there is no job or pod nobody" in bireme("logs", "nobody", code=1).stderr
+
+
+def test_logs_since_leave_out_what_is_older(bireme: Bireme) -> None:
+    """It goes on to write, so that something is always new."""
+    script = "echo early; sleep 3; while :; do echo late; sleep 0.2; done"
+    bireme("run", "-d", "--name", "aged", "--replicas", "1", "--", "sh", "-c", script)
+    follower = bireme.start("logs", "-f", "aged")
+    assert follower.stdout is not None
+    assert [follower.stdout.readline() for _ in range(2)] == ["worker-0 | early\n", "worker-0 | late\n"]
+    assert set(bireme("logs", "aged", "--since", "2s").stdout.splitlines()) == {"worker-0 | late"}
+    assert bireme("logs", "aged", "--since", "1h").stdout.startswith("worker-0 | early\nworker-0 | late\n")
+    bireme("delete", "aged", "--now")
+    follower.communicate(timeout=60)
 
 
 def test_logs_follow_a_job_to_its_end(bireme: Bireme) -> None:
     bireme("run", "-d", "--name", "counter", "--replicas", "1", "--", "sh", "-c", "echo a; sleep 1; echo b")
     result = bireme("logs", "-f", "counter")
     assert result.stdout == "worker-0 | a\nworker-0 | b\n"
+
+
+TWICE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: twice}
+spec:
+  restartPolicy: OnFailure
+  containers:
+    - name: main
+      image: none
+      workingDir: %s
+      command: [sh, -c, "mkdir again 2>&- && echo first && exit 1; echo second; touch again/up; sleep 1000"]
+"""
+
+
+def test_logs_tell_what_a_container_said_before_its_restart(bireme: Bireme, talker: str) -> None:
+    bireme("apply", "-f", "-", input=TWICE % bireme.work)
+    eventually((bireme.work / "again/up").exists)
+    assert bireme("logs", "twice").stdout == "second\n"
+    assert bireme("logs", "twice", "--previous").stdout == "first\n"
+    bireme("delete", "pod/twice")
+    refused = bireme("logs", f"{talker}-worker-0", "--previous", code=1)
+    assert 'previous terminated container "worker" in pod "talker-worker-0" not found' in refused.stderr
 
 
 def test_wait_says_by_its_code_what_came(bireme: Bireme) -> None:

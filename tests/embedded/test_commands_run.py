@@ -133,6 +133,50 @@ def test_on_a_terminal_ctrl_c_asks_and_a_detached_job_goes_on(bireme: Bireme) ->
     bireme("delete", "left", "--now")
 
 
+def asked(bireme: Bireme, name: str, script: str, grace: int = 30) -> Terminal:
+    """A job that says `up`, and Ctrl-C."""
+    manifest = bireme.work / f"{name}.yaml"
+    text = (GREETING % (name, 1, script)).replace(
+        "{spec: {", f"{{spec: {{terminationGracePeriodSeconds: {grace}, "
+    )
+    manifest.write_text(text)
+    terminal = Terminal(bireme, ["run", "-f", str(manifest)])
+    terminal.expect("up\r\n")
+    terminal.interrupt()
+    terminal.expect("[s]top / [d]etach / [c]ontinue: ")
+    return terminal
+
+
+def test_on_a_terminal_ctrl_c_asks_and_stops_the_job_where_that_is_wanted(bireme: Bireme) -> None:
+    terminal = asked(bireme, "halted", "echo up; sleep 1000")
+    terminal.type("s\n")
+    assert terminal.end() == 130
+    assert "stopped halted\r\n" in terminal.text
+    assert "halted" not in names(bireme)
+    assert not any(name.startswith("halted") for name in names(bireme, "pods"))
+
+
+def test_on_a_terminal_a_job_that_is_to_go_on_is_followed_to_its_end(bireme: Bireme) -> None:
+    terminal = asked(
+        bireme, "onward", "echo up; until test -e onward; do sleep 0.1; done; echo there; exit 3"
+    )
+    terminal.type("c\n")
+    (bireme.work / "onward").touch()
+    assert terminal.end() == 3
+    assert "there\r\n" in terminal.text
+    assert "onward: Failed after" in terminal.text
+    bireme("delete", "onward")
+
+
+def test_on_a_terminal_a_second_ctrl_c_answers_the_question_of_the_first(bireme: Bireme) -> None:
+    """And does not wait for a pod that has an hour, and would use it."""
+    terminal = asked(bireme, "deaf", 'trap "" TERM; echo up; while :; do sleep 1; done', grace=3600)
+    terminal.interrupt()
+    assert terminal.end() == 130
+    assert "stopped deaf\r\n" in terminal.text
+    assert "deaf" not in names(bireme)
+
+
 def test_a_terminal_gets_colours_and_a_status_line(bireme: Bireme) -> None:
     command = ["run", "--name", "seen", "--replicas", "1", "--", "sh", "-c", "sleep 0.3; echo here"]
     terminal = Terminal(bireme, command)

@@ -10,7 +10,7 @@ import pytest
 
 from support.control_plane import BinariesMissingError, find_kubectl
 from support.fixtures import unavailable
-from support.here import PATIENCE_SECONDS, Here, Object, generic, replica, shell
+from support.here import PATIENCE_SECONDS, Here, Object, eventually, generic, replica, shell
 
 pytestmark = pytest.mark.xdist_group("here")
 
@@ -84,12 +84,32 @@ def test_a_command_gets_its_input_and_gives_its_code(here: Here) -> None:
     here.delete(job)
 
 
+def test_whoever_attaches_hears_what_a_container_says_from_then_on(here: Here) -> None:
+    """It says something again and again, so that it is known when somebody listens."""
+    script = "echo before; until test -e heard; do echo now; sleep 0.1; done; echo after"
+    job = generic("radio", replica("a", script))
+    here.create(job)
+    here.until_pod("radio-a-0", runs)
+    eventually(lambda: "now\n" in here.output("radio-a-0"))
+    with subprocess.Popen(
+        kubectl(here, "attach", "radio-a-0"), stdout=subprocess.PIPE, text=True
+    ) as listener:
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == "now\n"
+        (here.work / "heard").touch()
+        said = listener.stdout.read().splitlines()
+        assert listener.wait(PATIENCE_SECONDS) == 0
+    assert (set(said[:-1]) <= {"now"}, said[-1]) == (True, "after")
+    here.delete(job)
+
+
 def test_the_command_of_debug_replaces_that_of_the_job_and_flipping_it_back_runs_the_job(here: Here) -> None:
     spec = {"type": "a", "command": ["sh", "-c", "echo looking around; sleep inf"], "skipInitContainer": True}
     init = shell("first", "exit 1")
     job = debug(generic("flip", replica("a", "echo done", initContainers=[init])), replicaSpecs=[spec])
     created = here.create(job)
     here.until_pod("flip-a-0", runs)
+    eventually(lambda: here.output("flip-a-0") == "looking around\n", lambda: here.output("flip-a-0"))
     here.change(job, {"runMode": {"debug": {"enabled": False}}})
     status = here.end_of(created)
     assert (status["phase"], status["firstFailure"]["container"]) == ("Failed", "first")

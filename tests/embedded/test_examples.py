@@ -23,7 +23,6 @@ STAND_INS: Final = {
     # Open MPI 5.0 at times hangs after programs that end before all nodes have started theirs.
     "solver": 'sleep 1; echo "solver $* with $OMP_NUM_THREADS threads, $LOG_LEVEL, of $OMPI_COMM_WORLD_SIZE"',
 }
-NOT_FOR_RUN: Final = {"genericjob-pause": "it waits for its user; a test of its own plays one"}
 
 
 class Play(NamedTuple):
@@ -87,19 +86,21 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
     queue = (EXAMPLES / "queue.yaml").read_text().partition("---")[0]
     bireme("apply", "-y", "-f", "-", input=f"{queue}---\n{yaml.safe_dump(labelled)}")
     yield bireme
-    bireme("down", "--grace-seconds", "1")
-    assert bireme.processes() == []
+    bireme.assert_deleted_jobs_leave_nothing()
+    bireme.down()
 
 
 def path_of(bireme: Bireme) -> str:
     return f"{bireme.work}/bin:{bireme.environment()['PATH']}"
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))
+PAUSABLE: Final = Path(EXAMPLES / "genericjob-pause.yaml")
+"""It waits for its user: tests of its own play one."""
+ENDING: Final = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if path != PAUSABLE)
+
+
+@pytest.mark.parametrize("name", ENDING)
 def test_an_example_comes_to_its_end(laptop: Bireme, name: str) -> None:
-    if name in NOT_FOR_RUN:
-        assert name == PAUSABLE.stem
-        return
     play = PLAYS[name]
     result = laptop("run", "-f", str(EXAMPLES / f"{name}.yaml"), PATH=path_of(laptop))
     shown = [re.sub(r" +\|", " |", line) for line in result.stdout.splitlines()]
@@ -108,9 +109,25 @@ def test_an_example_comes_to_its_end(laptop: Bireme, name: str) -> None:
         assert len(found) == play.lines.count(line), f"{line}\n{result.stdout}"
     for text in play.talk:
         assert result.stderr.count(text.format(work=laptop.work)) == 1, result.stderr
+    gpus = re.findall(r"GPU-\w", result.stdout)
+    assert len(set(gpus)) == len(gpus), f"one for two:\n{result.stdout}"
 
 
-PAUSABLE: Final = Path(EXAMPLES / "genericjob-pause.yaml")
+def test_run_shows_that_the_example_of_a_pause_waits_and_then_what_it_prints(laptop: Bireme) -> None:
+    process = laptop.start("run", "-f", str(PAUSABLE))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    while "pausable is paused: it goes on when spec.runMode.pause.enabled is false" not in (
+        line := process.stderr.readline()
+    ):
+        assert line, "it ended"
+    text = PAUSABLE.read_text().replace("enabled: true", "enabled: false")
+    laptop("apply", "-y", "-f", "-", input=text)
+    shown = sorted(process.stdout.readline() for _ in range(2))
+    assert shown == [f"trainer-{rank} | training from the start\n" for rank in (0, 1)]
+    laptop("delete", "pausable", "--now")
+    _, talk = process.communicate(timeout=60)
+    assert (process.returncode, "pausable: deleted by somebody else\n" in talk) == (1, True), talk
 
 
 def test_the_example_of_a_pause_waits_runs_and_goes_on_with_another_command(laptop: Bireme) -> None:

@@ -43,8 +43,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
     """A home whose daemon may be broken, and is started by those who do so."""
     bireme = Bireme(tmp_path_factory.mktemp("alone"))
     yield bireme
-    bireme("down", "--grace-seconds", "1")
-    assert bireme.processes() == []
+    bireme.down()
 
 
 def kill_daemon(bireme: Bireme) -> None:
@@ -285,7 +284,7 @@ def test_where_replicas_have_no_network_of_their_own_the_hint_is_another(alone: 
     alone("down")
     alone("up", BIREME_ISOLATION="none")
     assert "let each replica have a port of its own, or allow user namespaces" in bind_twice(alone)
-    alone("down", "--grace-seconds", "1")
+    alone.down()
 
 
 # ---- the disk
@@ -319,8 +318,7 @@ def test_jobs_get_over_a_full_disk(tmp_path: Path, disk: Path) -> None:
         asyncio.run(_get_over_a_full_disk(bireme, disk))
     finally:
         (disk / "filler").unlink(missing_ok=True)
-        bireme("down", "--grace-seconds", "1")
-    assert bireme.processes() == []
+        bireme.down()
 
 
 async def _get_over_a_full_disk(bireme: Bireme, disk: Path) -> None:

@@ -8,13 +8,15 @@ import pytest
 
 from bireme.kube.resources import CONFIG_MAPS, SECRETS
 from bireme.node.machine import isolation, look
+from support.fixtures import unavailable
 from support.here import PATH, Here, Object, generic, replica, shell
 
 pytestmark = pytest.mark.xdist_group("here")
 
-needs_mounts = pytest.mark.skipif(
-    isolation() == "none", reason="this machine lets nobody make mounts: allow user namespaces"
-)
+
+def need_mounts() -> None:
+    if isolation() == "none":
+        raise unavailable("this machine lets nobody make mounts: allow user namespaces")
 
 
 def plain(kind: str, name: str, **fields: Any) -> Object:
@@ -58,8 +60,8 @@ def test_variables_of_every_sort(here: Here, settings: None) -> None:
     here.delete(job)
 
 
-@needs_mounts
 def test_volumes_of_every_sort(here: Here, settings: None) -> None:
+    need_mounts()
     (here.work / "host").mkdir()
     (here.work / "host/file").write_text("of the host")
     sources: dict[str, Object] = {
@@ -86,7 +88,7 @@ def test_volumes_of_every_sort(here: Here, settings: None) -> None:
     ]
     script = """
         cd /bireme-test && cat map/deep/w secret/key pod/n all/other host/file claim/file 2>/dev/null; echo
-        stat -L -c %a map/deep/w; cat empty/first part/own; touch /dev/shm/x && echo shm
+        stat -L -c %a map/deep/w; cat empty/first part/own; touch /dev/shm/bireme-test && echo shm
         touch read/no 2>/dev/null || echo read-only; echo kept >claim/file; pwd"""
     first = shell("first", "echo first >/bireme-test/empty/first; echo own >/bireme-test/empty/$POD/own")
     env = [ENV[5]]
@@ -103,6 +105,7 @@ def test_volumes_of_every_sort(here: Here, settings: None) -> None:
         assert here.output(pod) == expected
         here.delete(job)
     assert not Path("/bireme-test").exists()
+    assert not Path("/dev/shm/bireme-test").exists()
 
 
 def test_a_reference_to_what_is_missing_is_told_and_heals(here: Here) -> None:

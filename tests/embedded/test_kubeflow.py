@@ -108,8 +108,17 @@ def test_what_is_cleaned_up_at_the_end(here: Here, policy: str, kept: list[str])
     body = job(f"tidy-{policy.lower()}", shell("launcher", "true"), cleanPodPolicy=policy)
     status = here.play(body)
     assert status["completionTime"]
+    clean_up_another(here)
     wanted = [f"tidy-{policy.lower()}-{replica}" for replica in kept]
     eventually(lambda: here.pods() == wanted, here.pods)
+    here.delete(body)
+
+
+def clean_up_another(here: Here) -> None:
+    """Wait until a job that ended later has lost its pods: by then the one before has lost its own, too."""
+    body = job("another", shell("launcher", "true"), cleanPodPolicy="All")
+    here.play(body)
+    eventually(lambda: not [pod for pod in here.pods() if pod.startswith("another-")], here.pods)
     here.delete(body)
 
 

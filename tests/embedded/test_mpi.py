@@ -147,6 +147,16 @@ def test_the_rank_that_failed_is_named_without_host_names(nameless: Here, versio
     assert_named(nameless, version, *BAD["exit 3"])
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_rank_that_is_killed_leaves_no_shared_memory_where_all_share_it(
+    nameless: Here, version: str
+) -> None:
+    versions_here()
+    code = f"{SUM}if world.rank == 1: os.kill(os.getpid(), signal.SIGKILL)\n{WAIT}"
+    assert blame(nameless, build_job("cut", code, (version, 1, 2)))["signal"] == signal.SIGKILL
+    nameless.assert_no_memory_left()
+
+
 def test_an_open_mpi_that_can_not_do_without_host_names_says_what_would_help(nameless: Here) -> None:
     """Its daemon ends like this one."""
     daemon = "exec bireme-agent old-main-0 'exit 213;' prted --prtemca ess env --prtemca ess_base_vpid 1"
@@ -159,13 +169,13 @@ def test_an_open_mpi_that_can_not_do_without_host_names_says_what_would_help(nam
 def test_a_rank_that_takes_too_much_memory_is_named(here: Here, version: str) -> None:
     """The kernel kills it, not the worker's first process."""
     versions_here()
-    if not Limits().is_offered:
+    if "memory" not in Limits().offered:
         raise unavailable("this machine lets nobody limit memory: run as root, or delegate cgroups")
     code = f"world.Barrier()\nif world.rank == 1: hoard = bytearray(os.urandom(1 << 20)) * 600\n{WAIT}"
     limits = {"limits": {"memory": "300Mi"}}
     first = blame(here, build_job("fat", code, (version, 2, 1), resources=limits))
     assert (first["replica"], first["rank"], first["signal"]) == ("fat-worker-1", 1, 9)
-    assert first["exitCode"] == 137
+    assert (first["exitCode"], first["reason"]) == (137, "OOMKilled")
 
 
 def kill(here: Here, pod: str, *, what: str) -> None:

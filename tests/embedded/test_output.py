@@ -98,6 +98,36 @@ def test_it_is_followed_until_it_is_over(output: Output, path: Path) -> None:
     assert b"".join(asyncio.run(main())) == b"line 9.2\none\ntwo\nlast\n"
 
 
+def test_what_is_not_noted_down_yet_has_the_time_at_which_it_was_written(output: Output, path: Path) -> None:
+    os.write(output.descriptor, b"new\n")
+    os.utime(path, (2000, 2000))
+    assert get(path, Wanted(tail_lines=2, timestamps=True)).splitlines() == [
+        "1970-01-01T00:16:49.000000Z line 9.2",
+        "1970-01-01T00:33:20.000000Z new",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [(1009, "line 9.0\nline 9.1\nline 9.2\nnew\n"), (1010, "new\n"), (2000, "new\n"), (2001, "")],
+    ids=["before it", "after the last note", "when it came", "later"],
+)
+def test_what_is_not_noted_down_yet_is_read_since_a_moment(
+    output: Output, path: Path, moment: int, expected: str
+) -> None:
+    os.write(output.descriptor, b"new\n")
+    os.utime(path, (2000, 2000))
+    assert get(path, Wanted(since=datetime.fromtimestamp(moment, UTC))) == expected
+
+
+def test_the_first_line_that_is_followed_has_its_time(path: Path) -> None:
+    made = Output(str(path), 0)
+    os.write(made.descriptor, b"first\n")
+    os.utime(path, (2000, 2000))
+    assert get(path, Wanted(timestamps=True)) == "1970-01-01T00:33:20.000000Z first\n"
+    made.close()
+
+
 def test_binary_output_comes_as_it_is(output: Output, path: Path) -> None:
     body = bytes(range(256)) * 1000
     os.write(output.descriptor, body)

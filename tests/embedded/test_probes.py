@@ -20,6 +20,15 @@ print("up", flush=True)
 http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Handler).serve_forever()
 """
 
+# Has the port of its arguments open, but while the file `ill` is there.
+DOOR = """
+import os, socket, sys, time
+while True:
+    with socket.create_server(("", int(sys.argv[1]))):
+        while not os.path.exists("ill"): time.sleep(0.05)
+    while os.path.exists("ill"): time.sleep(0.05)
+"""
+
 
 def free_port() -> int:
     with socket.socket() as tried:
@@ -28,7 +37,7 @@ def free_port() -> int:
         return port
 
 
-TCP, HTTP, NOBODY = free_port(), free_port(), free_port()
+TCP, HTTP, NOBODY, FRAGILE_TCP, FRAGILE_HTTP = (free_port() for _ in range(5))
 SOON = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 5}
 
 
@@ -46,8 +55,8 @@ def pod(here: Here, name: str, *containers: Object, **spec: Any) -> Object:
     return here.create(body)
 
 
-def serving(port: int, **more: Any) -> Object:
-    return {"name": "main", "image": "none", "command": ["python3", "-c", SERVER, str(port)], **more}
+def serving(port: int, program: str = SERVER, **more: Any) -> Object:
+    return {"name": "main", "image": "none", "command": ["python3", "-c", program, str(port)], **more}
 
 
 def container(pod: Object, name: str = "main") -> Object:
@@ -61,9 +70,18 @@ def is_ready(pod: Object) -> bool:
     return bool(container(pod).get("ready"))
 
 
+def assert_told(here: Here, name: str, reason: str, *messages: str) -> None:
+    """This is what Events with a reason come to say of a pod."""
+
+    def said() -> list[str]:
+        return sorted(message for who, message in here.events(reason) if who == f"Pod/{name}")
+
+    eventually(lambda: said() == sorted(messages), said)
+
+
 HANDLERS: dict[str, tuple[Object, Object]] = {
     "exec": (shell("main", "touch well; sleep inf"), {"exec": {"command": ["sh", "-c", "test ! -e ill"]}}),
-    "tcp": (serving(TCP), {"tcpSocket": {"port": TCP}}),
+    "tcp": (serving(TCP, DOOR), {"tcpSocket": {"port": TCP}}),
     "http": (
         serving(HTTP, ports=[{"name": "web", "containerPort": HTTP}]),
         {"httpGet": {"port": "web", "path": "/health"}},
@@ -76,22 +94,45 @@ def test_a_container_is_ready_while_its_probe_says_so(here: Here, program: Objec
     name = f"ready-{next(iter(handler)).lower()}"
     made = pod(here, name, program | {"readinessProbe": handler | SOON})
     here.until_pod(name, is_ready)
-    if "tcpSocket" not in handler:
-        (here.work / name / "ill").touch()
-        here.until_pod(name, lambda pod: not is_ready(pod))
-        (here.work / name / "ill").unlink()
-        assert container(here.until_pod(name, is_ready))["restartCount"] == 0
+    (here.work / name / "ill").touch()
+    here.until_pod(name, lambda pod: not is_ready(pod))
+    (here.work / name / "ill").unlink()
+    assert container(here.until_pod(name, is_ready))["restartCount"] == 0
     here.delete(made)
 
 
 def test_a_container_that_is_not_alive_is_started_again(here: Here) -> None:
-    probe = {"exec": {"command": ["sh", "-c", "test ! -e ill || { rm ill; exit 1; }"]}} | SOON
+    probe = {"exec": {"command": ["sh", "-c", "test ! -e ill || { rm ill; echo it is ill; exit 1; }"]}} | SOON
     made = pod(here, "alive", shell("main", "echo here; sleep inf", livenessProbe=probe))
     here.until_pod("alive", is_ready)
     (here.work / "alive/ill").touch()
     again = here.until_pod("alive", lambda pod: is_ready(pod) and container(pod)["restartCount"] == 1)
-    assert container(again)["lastState"]["terminated"]["exitCode"] == 143
+    ended = container(again)["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["message"]) == (143, "Liveness probe failed: exit code 1: it is ill")
     assert here.output("alive") == "here\nhere\n"
+    assert_told(here, "alive", "Unhealthy", "Liveness probe failed: exit code 1: it is ill")
+    assert_told(here, "alive", "Killing", "Container main failed liveness probe, will be restarted")
+    here.delete(made)
+
+
+@pytest.mark.parametrize(
+    ("program", "port", "handler"),
+    [(DOOR, FRAGILE_TCP, "tcpSocket"), (SERVER, FRAGILE_HTTP, "httpGet")],
+    ids=["tcp", "http"],
+)
+def test_a_server_that_does_not_answer_any_more_is_started_again(
+    here: Here, program: str, port: int, handler: str
+) -> None:
+    """It is asked whether it is alive only once it has answered."""
+    name = f"answers-{handler.lower()}"
+    heal = "import os; os.path.exists('ill') and os.remove('ill')"
+    probe: Object = {handler: {"port": port}} | SOON
+    probes = {"startupProbe": probe | {"failureThreshold": 60}, "livenessProbe": probe}
+    made = pod(here, name, serving(port, heal + program, **probes))
+    here.until_pod(name, is_ready)
+    (here.work / name / "ill").touch()
+    again = here.until_pod(name, lambda pod: is_ready(pod) and container(pod)["restartCount"] == 1)
+    assert container(again)["lastState"]["terminated"]["exitCode"] == 143
     here.delete(made)
 
 
@@ -108,11 +149,39 @@ def test_other_probes_wait_until_a_slow_program_has_started(here: Here) -> None:
     here.delete(made)
 
 
+@pytest.mark.parametrize(("name", "then"), [("says-no", "exit 1"), ("says-nothing", "sleep inf")])
+def test_a_program_that_a_command_never_finds_started_is_stopped(here: Here, name: str, then: str) -> None:
+    command = ["sh", "-c", f"echo asked >>asked; {then}"]
+    probe = SOON | {"exec": {"command": command}, "failureThreshold": 2, "timeoutSeconds": 2}
+    made = pod(here, name, shell("main", "sleep inf", startupProbe=probe), restartPolicy="Never")
+    ended = here.until_pod(name, lambda pod: (pod.get("status") or {}).get("phase") == "Failed")
+    assert container(ended)["state"]["terminated"]["exitCode"] == 143
+    assert (here.work / name / "asked").read_text() == "asked\nasked\n"
+    here.delete(made)
+
+
 def test_a_program_that_never_starts_is_stopped(here: Here) -> None:
     probe = {"tcpSocket": {"port": NOBODY}} | SOON | {"failureThreshold": 2}
     made = pod(here, "dull", shell("main", "sleep inf", startupProbe=probe), restartPolicy="Never")
     ended = here.until_pod("dull", lambda pod: (pod.get("status") or {}).get("phase") == "Failed")
     assert container(ended)["state"]["terminated"]["exitCode"] == 143
+    assert_told(here, "dull", "Unhealthy", "Startup probe failed: Connection refused")
+    assert_told(here, "dull", "Killing", "Container main failed startup probe")
+    here.delete(made)
+
+
+def test_a_probe_that_nobody_here_can_make_ends_no_container(here: Here) -> None:
+    asked = {name: {"grpc": {"port": NOBODY}} | SOON for name in ("livenessProbe", "readinessProbe")}
+    made = pod(here, "remote", shell("main", "until test -e seen; do sleep 0.1; done", **asked))
+    here.until_pod("remote", is_ready)
+    notices = [
+        f"{name} of container main: gRPC is not spoken here, the probe counts as passed"
+        for name in sorted(asked)
+    ]
+    assert_told(here, "remote", "Substituted", *notices)
+    (here.work / "remote/seen").touch()
+    ended = here.until_pod("remote", lambda pod: "terminated" in (container(pod).get("lastState") or {}))
+    assert container(ended)["lastState"]["terminated"]["exitCode"] == 0
     here.delete(made)
 
 
@@ -152,11 +221,22 @@ def test_hooks_run_after_the_start_and_before_the_end(here: Here) -> None:
 
 
 def test_a_failed_hook_ends_the_container(here: Here) -> None:
-    hook = {"postStart": {"exec": {"command": ["sh", "-c", "exit 1"]}}}
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo no such data; exit 1"]}}}
     made = pod(here, "hurt", shell("main", "sleep inf", lifecycle=hook), restartPolicy="Never")
     ended = here.until_pod("hurt", lambda pod: (pod.get("status") or {}).get("phase") == "Failed")
-    assert container(ended)["state"]["terminated"]["exitCode"] == 143
+    state = container(ended)["state"]["terminated"]
+    assert (state["exitCode"], state["message"]) == (143, "PostStartHook failed: exit code 1: no such data")
+    assert_told(here, "hurt", "FailedPostStartHook", "PostStartHook failed: exit code 1: no such data")
     here.delete(made)
+
+
+def test_a_failed_hook_before_the_end_is_told_and_holds_nobody_up(here: Here) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo nobody to tell; exit 2"]}}}
+    made = pod(here, "rude", shell("main", "sleep inf", lifecycle=hook))
+    here.until_pod("rude", is_ready)
+    here.delete(made)
+    text = "PreStopHook failed: exit code 2: nobody to tell"
+    assert_told(here, "rude", "FailedPreStopHook", text)
 
 
 def test_init_containers_come_in_their_order_and_sidecars_go_last(here: Here) -> None:

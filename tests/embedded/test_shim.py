@@ -1,11 +1,18 @@
 """The shim as a process: what it starts, what it remembers, and that nothing gets away from it."""
 
+import asyncio
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +20,10 @@ from typing import Any
 
 import pytest
 
-from bireme.node.folders import ROOT
+from bireme.node.folders import ROOT, PodFolder
 from bireme.node.shim import wire
-from bireme.node.shim.tree import descendants, read_process
+from bireme.node.shim.tree import Process, descendants, read_process
+from bireme.node.shims import ShimError, run_in
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "GREETING": "hello"}
 SECONDS = 30.0
@@ -181,11 +189,19 @@ def test_the_end_of_one_container_spares_the_others(shim: Shim) -> None:
 
 def test_everything_goes_at_the_end(shim: Shim) -> None:
     shim.start("main", sys.executable, "-c", GONE_ASTRAY + "time.sleep(1000)")
-    shim.wait_output("main", "here")
-    pid = shim.state["containers"]["main"]["pid"] if shim.state.get("containers") else 0
+    pid = shim.wait(lambda seen: "pid" in seen.get("main", {}))["main"]["pid"]
+    shim._until(lambda: shim.output("main").read_text().count("astray") == 3)
+    family = [each for each in descendants([shim.process.pid]) if not each.is_zombie]
+    assert pid in [each.pid for each in family]
+    assert len(family) >= 4
     assert shim.end() == 0
     assert "ended" in json.loads((shim.folder / "state.json").read_text())
-    assert not pid or read_process(pid) is None
+    assert [each for each in family if lives(each)] == []
+
+
+def lives(process: Process) -> bool:
+    now = read_process(process.pid)
+    return now is not None and now.start == process.start and not now.is_zombie
 
 
 def test_it_survives_those_who_talk_to_it(shim: Shim) -> None:
@@ -237,6 +253,63 @@ def test_a_command_runs_like_a_container(shim: Shim) -> None:
     assert (code, said) == (5, f"in\nhello\n{shim.folder}\n".encode())
 
 
+class Terminal:
+    """A shell on a terminal, beside a container."""
+
+    def __init__(self, shim: Shim) -> None:
+        self._channel = wire.Channel(wire.connect(str(shim.folder)))
+        self._ours, theirs = pty.openpty()
+        # A shell with job control, and a prompt that nobody types.
+        order = {"do": "exec", "argv": ["sh", "-i"], "env": {"PS1": "ready%\n"}}
+        self._channel.send(order, [theirs, theirs, theirs])
+        os.close(theirs)
+        self._shown = ""
+
+    def wait(self, text: str) -> None:
+        """Take in what is shown, up to a text."""
+        while text not in self._shown:
+            assert select.select([self._ours], [], [], SECONDS)[0], self._shown
+            self._shown += os.read(self._ours, 1 << 16).decode(errors="replace")
+        self._shown = self._shown.partition(text)[2]
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def close(self) -> None:
+        self._channel.close()
+        os.close(self._ours)
+
+
+@pytest.fixture
+def terminal(shim: Shim) -> Iterator[Terminal]:
+    shim.start("main", "sleep", "1000")
+    made = Terminal(shim)
+    made.wait("ready%")
+    yield made
+    made.close()
+
+
+def test_a_terminal_interrupts_what_runs_on_it_and_the_shell_goes_on(terminal: Terminal) -> None:
+    # It is in the foreground once it says so itself.
+    terminal.type("sh -c 'echo beg\"\"un; exec sleep 1000'\n")
+    terminal.wait("begun\r\n")
+    terminal.type("\x03")
+    terminal.wait("ready%")
+    terminal.type('echo "code $?"\n')
+    terminal.wait("code 130\r\n")
+
+
+def test_a_terminal_tells_its_size_its_name_and_its_sort(terminal: Terminal) -> None:
+    terminal.type("trap 'stty size </dev/tty; echo $TERM' WINCH\n")
+    terminal.wait("ready%")
+    terminal.resize(33, 77)
+    terminal.type("\n")
+    terminal.wait("33 77\r\nxterm\r\n")
+
+
 def test_a_command_goes_with_its_connection(shim: Shim) -> None:
     shim.start("main", "sleep", "1000")
     shim.wait(lambda seen: "pid" in seen.get("main", {}))
@@ -247,6 +320,22 @@ def test_a_command_goes_with_its_connection(shim: Shim) -> None:
     pid = messages[0]["started"]
     channel.close()
     shim._until(lambda: (process := read_process(pid)) is None or process.is_zombie)
+
+
+def test_who_asks_a_shim_that_was_stopped_is_told_and_does_not_wait(shim: Shim) -> None:
+    shim.start("main", "sleep", "1000")
+    shim.wait(lambda seen: "pid" in seen.get("main", {}))
+    shim.process.send_signal(signal.SIGSTOP)
+    waiting: list[socket.socket] = []
+    with contextlib.suppress(BlockingIOError):
+        while len(waiting) < 1000:
+            waiting.append(wire.connect(str(shim.folder), waits=False))
+    assert len(waiting) < 1000
+    with pytest.raises(ShimError, match="the pod does not answer"):
+        asyncio.run(run_in(PodFolder(shim.folder), "main", ["true"], (0, 1, 2)))
+    for connection in waiting:
+        connection.close()
+    shim.process.send_signal(signal.SIGCONT)
 
 
 def test_a_command_waits_for_the_container_whose_environment_it_shares(shim: Shim) -> None:

@@ -1,15 +1,17 @@
 """The command line as a user runs it: a process, with a home of its own."""
 
 import contextlib
+import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bireme.node.shim.tree import all_processes
+from support.here import eventually
 from support.reaper import watch_over
 
 BIREME = Path(sys.executable).with_name("bireme")
@@ -69,9 +71,30 @@ class Bireme:
         assert "Traceback" not in result.stderr
         return result
 
+    def down(self) -> subprocess.CompletedProcess[str]:
+        """Stop the daemon; nothing is left, nor was there anything that had to be killed."""
+        result = self("down", "--grace-seconds", "1")
+        assert "left behind" not in result.stderr, result.stderr
+        assert self.processes() == []
+        return result
+
+    def assert_deleted_jobs_leave_nothing(self) -> None:
+        """Delete all jobs, and look before `bireme down` does: it would kill what it finds."""
+        self("delete", "--all", "--now")
+        eventually(lambda: not self.strays(), self.strays)
+
+    def strays(self) -> list[str]:
+        """What runs beside the daemon and its own children."""
+        daemon: int = json.loads((self.data / "daemon.json").read_bytes())["pid"]
+        own = {each.pid for each in all_processes() if daemon in (each.pid, each.parent)}
+        return sorted(_command_line(pid) for pid in self._pids() if pid not in own)
+
     def processes(self) -> list[str]:
         """What runs with this home in its command line or environment, this process excepted."""
-        return sorted(_command_line(pid) for pid in _pids() if pid != os.getpid() and self._is_ours(pid))
+        return sorted(_command_line(pid) for pid in self._pids())
+
+    def _pids(self) -> list[int]:
+        return [pid for pid in _pids() if pid != os.getpid() and self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
         mark = str(self.home).encode()
@@ -83,7 +106,7 @@ class Bireme:
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command on a terminal of its own, which is its controlling one."""
 
     def __init__(
         self, bireme: Bireme, args: Sequence[str], program: str = str(BIREME), **environ: str
@@ -92,7 +115,7 @@ class Terminal:
         self.text = ""
         self._more = threading.Condition()
         self.process = subprocess.Popen(
-            [program, *args],
+            ["setsid", "--ctty", program, *args],
             cwd=bireme.work,
             env=bireme.environment(TERM="xterm", **environ),
             stdin=theirs,
@@ -112,7 +135,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+        self.type("\x03")
 
     def end(self) -> int:
         code = self.process.wait(PATIENCE_SECONDS)
@@ -135,9 +158,9 @@ def daemon(folder: Path, *options: str) -> Iterator[Bireme]:
     bireme("up", *options)
     try:
         yield bireme
+        bireme.assert_deleted_jobs_leave_nothing()
     finally:
-        bireme("down", "--grace-seconds", "1")
-        assert bireme.processes() == []
+        bireme.down()
 
 
 def _pids() -> list[int]:

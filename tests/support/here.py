@@ -34,6 +34,7 @@ BIN = Path(sys.executable).parent
 PATH = f"{BIN}:/usr/bin:/bin"
 PATIENCE_SECONDS = 240.0
 """For a machine that has much else to do."""
+_PODMANS_OWN = "libpod"
 
 
 def generic(name: str, *replicas: Object, **spec: Any) -> Object:
@@ -75,6 +76,7 @@ class Here:
 
     def start(self) -> None:
         watch_over(self.folder)
+        self._memory = shared_memory()
         self._thread.start()
         self.running: Embedded = self.do(self._begin())
         self.client = Client(InsideTransport(self.running.server.backend))
@@ -84,6 +86,12 @@ class Here:
         return await self._stack.enter_async_context(
             embedded(options, directory=self.work, machine=self._machine)
         )
+
+    def restart(self) -> None:
+        """End it while jobs run, and begin anew: they are found again."""
+        self.do(self._stack.aclose())
+        self.running = self.do(self._begin())
+        self.client = Client(InsideTransport(self.running.server.backend))
 
     def stop(self) -> None:
         """End it; all jobs were deleted before."""
@@ -180,8 +188,20 @@ class Here:
         }
 
     def assert_nothing_left(self) -> None:
-        """No process of a pod, and no shared memory of one."""
-        eventually(lambda: not processes_with(str(self.folder)), lambda: processes_with(str(self.folder)))
+        """No process of a pod, and no shared memory of one; no pod may run."""
+        eventually(lambda: not self._processes(), self._processes)
+        self.assert_no_memory_left()
+
+    def _processes(self) -> list[str]:
+        return processes_with(str(self.folder))
+
+    def assert_no_memory_left(self) -> None:
+        """No file in shared memory that is newer than this, and that no living process uses."""
+        eventually(lambda: not self._abandoned(), self._abandoned)
+
+    def _abandoned(self) -> list[str]:
+        new = {path for path in shared_memory() - self._memory if not path.name.startswith(_PODMANS_OWN)}
+        return sorted(str(path) for path in new - in_use(new))
 
 
 def resource(obj: Object) -> Resource:
@@ -199,3 +219,14 @@ def eventually(holds: Callable[[], bool], why: Callable[[], Any] = lambda: "in v
 def shared_memory() -> set[Path]:
     """The files of the machine's shared memory, which no pod may leave behind."""
     return set(Path("/dev/shm").iterdir())
+
+
+def in_use(files: set[Path]) -> set[Path]:
+    """Those of these files that a process has mapped or open."""
+    used: set[Path] = set()
+    for process in Path("/proc").glob("[0-9]*") if files else ():
+        with contextlib.suppress(OSError):
+            mapped = (process / "maps").read_text(errors="replace")
+            opened = {fd.readlink() for fd in (process / "fd").iterdir()}
+            used |= {path for path in files if path in opened or f" {path}\n" in mapped}
+    return used

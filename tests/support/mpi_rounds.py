@@ -120,14 +120,26 @@ def python_of(user: int) -> str | None:
 
 def play_as(user: int, folder: Path, isolation: str, cases: Sequence[Case]) -> list[Object]:
     """Play all cases in a process of its own, as another user if it is not ours."""
+    seconds = _MOST_SECONDS_EACH * (len(cases) + 1)
+    arguments = ("-m", "support.mpi_rounds", str(folder), isolation)
+    results: list[Object] = json.loads(
+        python_as(user, folder, *arguments, said=json.dumps(cases), seconds=seconds)
+    )
+    return results
+
+
+def python_as(
+    user: int, folder: Path, *arguments: str, said: str = "", seconds: float = _MOST_SECONDS_EACH
+) -> str:
+    """Run Python with our tests at hand as another user, whose home is `folder`; return what it prints."""
     python = python_of(user)
     assert python is not None
     os.chown(folder, user, user)
-    command = [*become(user), python, "-m", "support.mpi_rounds", str(folder), isolation]
+    command = [*become(user), python, *arguments]
     paths = (ROOT / "tests", ROOT / "src", sysconfig.get_path("platlib"))
     played = subprocess.run(
         command,
-        input=json.dumps(cases),
+        input=said,
         cwd=ROOT,
         env={
             "HOME": str(folder),
@@ -137,12 +149,11 @@ def play_as(user: int, folder: Path, isolation: str, cases: Sequence[Case]) -> l
         },
         capture_output=True,
         text=True,
-        timeout=_MOST_SECONDS_EACH * (len(cases) + 1),
+        timeout=seconds,
         check=False,
     )
     assert played.returncode == 0, played.stderr[-4000:]
-    results: list[Object] = json.loads(played.stdout)
-    return results
+    return played.stdout
 
 
 if __name__ == "__main__":

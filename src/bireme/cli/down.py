@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _END_SECONDS = 15.0
 _HARD_SECONDS = 10.0
-_LEFT_SECONDS = 2.0
+_LEFT_SECONDS = 5.0
 
 
 @click.command()
@@ -99,4 +99,5 @@ def end(daemon: "Daemon", folder: Path) -> None:
             break
     else:
         raise Failure(f"process {daemon.pid} does not end")
-    leftovers.end(folder, _LEFT_SECONDS)
+    if killed := leftovers.end(folder, _LEFT_SECONDS):
+        say(f"processes that pods had left behind were killed: {killed}")

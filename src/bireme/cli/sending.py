@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bireme.cli.failures import Failure, say
 from bireme.cli.manifests import Object, is_job, with_annotations, with_metadata
-from bireme.cli.targets import Connection
+from bireme.cli.targets import FIELD_MANAGER, Connection
 from bireme.cli.vocabulary import find_resource
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
@@ -140,7 +140,7 @@ async def apply(
     force: bool = False,
     dry_run: bool = False,
 ) -> Object:
-    """Server-side apply; what has no name yet is created."""
+    """Server-side apply; what has no name yet is created. Fields that `bireme run` set are ours to change."""
     body = with_metadata(obj, namespace=namespace) if namespace else obj
     name, client = body["metadata"].get("name"), connection.client
     try:
@@ -148,7 +148,15 @@ async def apply(
             return await client.create(resource, namespace, body, dry_run=dry_run)
         return await client.patch(resource, namespace, name, body, kind="apply", force=force, dry_run=dry_run)
     except Conflict as error:
+        if not force and _is_with_ourselves(error):
+            return await apply(connection, resource, namespace, obj, force=True, dry_run=dry_run)
         raise Failure(error.message, "--force-conflicts takes those fields over") from error
+
+
+def _is_with_ourselves(error: Conflict) -> bool:
+    """To an API server, who creates an object and who applies it are two, even of one name."""
+    told = [cause.get("message", "") for cause in error.causes]
+    return bool(told) and all(each.startswith(f'conflict with "{FIELD_MANAGER}" ') for each in told)
 
 
 async def kill_pods(client: Client, namespace: str, job_uid: str) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from bireme.run.presence import Daemon
 
+_LIMITS = ("memory", "cpu")
 _ISOLATION = {
     "root": "root (pods have their own host names and mounts)",
     "user": "user namespaces (pods have their own host names and mounts)",
@@ -57,6 +58,7 @@ async def _facts(daemon: "Daemon") -> list[tuple[str, str]]:
         ("url", daemon.url),
         ("kubeconfig", daemon.kubeconfig),
         ("isolation", _ISOLATION.get(daemon.isolation, daemon.isolation)),
+        ("limits", _limits(daemon)),
         ("jobs", jobs),
         ("pods", pods),
     ]
@@ -74,6 +76,14 @@ async def _counts(connection: Connection) -> tuple[str, str]:
 
 def _told(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
+
+
+def _limits(daemon: "Daemon") -> str:
+    """Which of those that pods have in their manifests are more than advice."""
+    advice = [name for name in _LIMITS if name not in daemon.limits]
+    kept = f"enforced ({' and '.join(daemon.limits)})" if daemon.limits else ""
+    ignored = f"advice only ({' and '.join(advice)}): the daemon has no cgroup of its own" if advice else ""
+    return "; ".join(part for part in (kept, ignored) if part)
 
 
 def _age(daemon: "Daemon") -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Long enough to look at what happened, short enough not to be in the way.
 IDLE_SECONDS = 30
+FIELD_MANAGER = "bireme-cli"
 
 
 class Target(NamedTuple):
@@ -131,7 +132,7 @@ async def connected(
         say(f"on {target.title}")
     transport = target.open()
     try:
-        client = Client(transport, field_manager="bireme-cli")
+        client = Client(transport, field_manager=FIELD_MANAGER)
         yield Connection(target, transport, client, namespace or target.namespace)
     finally:
         await transport.close()

@@ -18,6 +18,7 @@ from bireme.kube.errors import AlreadyExists
 from bireme.kube.resources import NODES, PODS
 from bireme.kube.retry import Backoff
 from bireme.node import shims
+from bireme.node.cgroups import Limits
 from bireme.node.departed import Departed
 from bireme.node.drivers import PROCESS, Drivers
 from bireme.node.folders import NodeFolder, PodFolder
@@ -222,4 +223,5 @@ def _clear(folder: PodFolder) -> None:
         wire.Channel(wire.connect(str(folder.path))).send({"do": "end"})
     shims.clear(folder.path.name, state)
     podman.remove(podman.containers(folder))
+    Limits().clear(folder.path.name)
     folder.remove()

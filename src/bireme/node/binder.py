@@ -17,6 +17,7 @@ from bireme.kube.client import Client
 from bireme.kube.errors import ApiError, KubeError, ServerError
 from bireme.kube.resources import PODS
 from bireme.node.machine import Machine
+from bireme.scheduling.requests import pod_requests
 
 log = logging.getLogger("bireme.node")
 
@@ -28,13 +29,15 @@ class _Resources(msgspec.Struct, frozen=True, gc=False):
     limits: dict[str, str | int | float] = {}
 
 
-class _Container(msgspec.Struct, frozen=True, gc=False):
+class _Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: _Resources = _Resources()
+    restart_policy: str = ""
 
 
 class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
+    init_containers: tuple[_Container, ...] = ()
     containers: tuple[_Container, ...] = ()
     scheduling_gates: tuple[dict[str, str], ...] = ()
 
@@ -149,9 +152,12 @@ class Binder:
 
 def devices(pod: WaitingPod) -> dict[str, int]:
     """The extended resources that a pod asks for."""
-    wanted: dict[str, int] = {}
-    for container in pod.spec.containers:
-        for name, amount in container.resources.limits.items():
-            if "/" in name and not name.startswith("hugepages-"):
-                wanted[name] = wanted.get(name, 0) + int(amount)
-    return wanted
+    every = (*pod.spec.init_containers, *pod.spec.containers)
+    if not any(_is_device(name) for container in every for name in container.resources.limits):
+        return {}
+    wanted = pod_requests(msgspec.to_builtins(pod.spec))
+    return {name: count for name, count in wanted.items() if _is_device(name)}
+
+
+def _is_device(resource: str) -> bool:
+    return "/" in resource and not resource.startswith("hugepages-")

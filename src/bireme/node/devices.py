@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from bireme.node.containers import roles
 from bireme.node.seen import Object
 
 RESOURCE: Final = "nvidia.com/gpu"
@@ -24,7 +25,7 @@ class Devices:
         """What a container must be told. Raises NoDeviceError."""
         if not self._gpus:
             return {}
-        return {VISIBLE: ",".join(self._take(pod["metadata"]["uid"], container))}
+        return {VISIBLE: ",".join(self._take(pod, container))}
 
     def held(self, uid: str) -> dict[str, list[str]]:
         """What a pod has, by container: to be kept with it."""
@@ -37,17 +38,28 @@ class Devices:
     def release(self, uid: str) -> None:
         self._held.pop(uid, None)
 
-    def _take(self, uid: str, container: Object) -> list[str]:
-        own = self._held.setdefault(uid, {})
+    def _take(self, pod: Object, container: Object) -> list[str]:
+        own = self._held.setdefault(pod["metadata"]["uid"], {})
         if container["name"] in own:
             return own[container["name"]]
-        count = wanted(container)
-        taken = {gpu for pod in self._held.values() for gpus in pod.values() for gpu in gpus}
-        free = [gpu for gpu in self._gpus if gpu not in taken]
+        count, free = wanted(container), self._free(pod)
         if len(free) < count:
             raise NoDeviceError(f"{count} GPUs are asked for, and {len(free)} of {len(self._gpus)} are free")
         own[container["name"]] = free[:count]
         return own[container["name"]]
+
+    def _free(self, pod: Object) -> list[str]:
+        """Those that a pod can give to its next container; first those that its init containers leave to it.
+
+        As these run one after the other before the rest, a pod needs no more than the larger share.
+        """
+        uid, left, taken = pod["metadata"]["uid"], set[str](), set[str]()
+        init = {container["name"] for container, role in roles(pod["spec"]) if role == "init"}
+        for holder, shares in self._held.items():
+            for name, gpus in shares.items():
+                (left if holder == uid and name in init else taken).update(gpus)
+        free = [gpu for gpu in self._gpus if gpu not in taken]
+        return sorted(free, key=lambda gpu: gpu not in left)
 
 
 def wanted(container: Object) -> int:

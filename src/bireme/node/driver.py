@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bireme.node.cgroups import Limits
+from bireme.node.cgroups import Limits, Made
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import NodeFolder, PodFolder
@@ -22,6 +22,8 @@ from bireme.node.volumes import VolumeError, part_of
 CONFIG_ERROR: Final = "CreateContainerConfigError"
 RUN_ERROR: Final = "RunContainerError"
 OUTPUT_CAP: Final = 256 << 20
+MESSAGE: Final = "/dev/termination-log"
+"""Where a container writes why it ends, unless it says otherwise."""
 _OURS: Final = "bireme-"
 # Workers that share a host name share what Open MPI names after it: shared memory of theirs gets mixed up.
 _ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp", ONE_NAME: "1"}
@@ -68,6 +70,7 @@ class ProcessDriver:
         if not self.can_mount:
             return {}
         orders: dict[str, Any] = {"hostname": hostname(pod), "user": self._machine.isolation == "user"}
+        orders |= {"ipc": not pod["spec"].get("hostIPC"), "message": MESSAGE}
         return orders if network is None else orders | {"network": network}
 
     def start_order(
@@ -97,7 +100,8 @@ class ProcessDriver:
             raise UnstartableError(Problem(RUN_ERROR, message, name, fatal=True))
         argv, env = expand(words, built.own), built.values | _kept(own)
         env["PATH"] = f"{self._folder.programs}:{env['PATH']}"
-        mounts = self._mounts(container, volumes, folder, built.own)
+        last_words = message_file(folder, name, attempt)
+        mounts = self._mounts(container, volumes, folder, last_words, built.own)
         found, here = Substitutes([each["target"] for each in mounts]), self._caller_directory(caller)
         directory = found.directory(container.get("workingDir") or "", here)
         argv, env = found.words(argv, caller.needs), found.variables(env, directory)
@@ -109,9 +113,12 @@ class ProcessDriver:
         output = folder.output(name, attempt)
         output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # As with a kubelet, it is there before the container: scripts write to it if they can.
-        message_file(folder, name, attempt).touch(mode=0o600)
+        last_words.touch(mode=0o600)
         scratch = folder.path / "root"
         scratch.mkdir(mode=0o755, exist_ok=True)
+        held = self._hold(pod, container, attempt)
+        found.limits(container, held.missing)
+        found.services(caller.needs, can_mount=self.can_mount)
         return {
             "do": "start",
             "container": name,
@@ -123,9 +130,15 @@ class ProcessDriver:
             "cap": OUTPUT_CAP,
             "mounts": mounts,
             "scratch": str(scratch),
-            "cgroups": self.limits.make(limits_name(pod, name), container.get("resources") or {}),
+            "cgroups": held.folders,
             "notices": found.notices,
         }
+
+    def _hold(self, pod: Object, container: Object, attempt: int) -> Made:
+        """Each attempt has cgroups of its own: what the kernel counts in them is what happened to it."""
+        prefix = f"{pod['metadata']['uid']}-{container['name']}"
+        self.limits.remove(f"{prefix}-{attempt - 1}")
+        return self.limits.make(f"{prefix}-{attempt}", container.get("resources") or {})
 
     def _own_variables(
         self, pod: Object, container: Object, attempt: int, folder: PodFolder
@@ -147,12 +160,17 @@ class ProcessDriver:
         return caller.directory if there else str(self._directory)
 
     def _mounts(
-        self, container: Object, volumes: Mapping[str, Path], folder: PodFolder, values: Mapping[str, str]
+        self,
+        container: Object,
+        volumes: Mapping[str, Path],
+        folder: PodFolder,
+        last_words: Path,
+        values: Mapping[str, str],
     ) -> list[dict[str, Any]]:
         if not self.can_mount:
             self._check_mounts(container, volumes)
             return []
-        mounts: list[dict[str, Any]] = [{"kind": "tmpfs", "target": "/dev/shm", "options": "mode=1777"}]  # noqa: S108
+        mounts: list[dict[str, Any]] = []
         hosts = folder.path / "hosts"
         if hosts.exists():
             mounts.append({"source": str(hosts), "target": "/etc/hosts"})
@@ -169,6 +187,9 @@ class ProcessDriver:
                     "read_only": mount.get("readOnly", False),
                 }
             )
+        place = container.get("terminationMessagePath") or MESSAGE
+        if place not in [each["target"] for each in mounts]:
+            mounts.append({"source": str(last_words), "target": place})
         return mounts
 
     def _check_mounts(self, container: Object, volumes: Mapping[str, Path]) -> None:
@@ -195,10 +216,6 @@ class ProcessDriver:
 def hostname(pod: Object) -> str:
     name: str = pod["spec"].get("hostname") or pod["metadata"]["name"]
     return name[:63]
-
-
-def limits_name(pod: Object, container: str) -> str:
-    return f"{pod['metadata']['uid']}-{container}"
 
 
 def message_file(folder: PodFolder, container: str, attempt: int) -> Path:

@@ -5,13 +5,16 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bireme.node.driver import RUN_ERROR, Caller, ProcessDriver, UnstartableError, limits_name
+from bireme.node import shims
+from bireme.node.cgroups import remove, was_oom_killed
+from bireme.node.driver import RUN_ERROR, Caller, ProcessDriver, UnstartableError
 from bireme.node.environment import Sources
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.machine import Machine
 from bireme.node.podman import driver as podman
 from bireme.node.podman.driver import PodmanDriver
 from bireme.node.seen import Object, Problem
+from bireme.node.substitutes import unasked
 
 DRIVER: Final = "bireme.dev/driver"
 PROCESS: Final = "process"
@@ -31,12 +34,14 @@ class Drivers:
     ) -> None:
         self._process = ProcessDriver(folder, machine, environment, directory)
         self._podman = PodmanDriver(folder, machine, self._process.devices)
-        self._default = default
+        self._folder, self._default = folder, default
         self.devices = self._process.devices
 
     def pod_orders(self, pod: Object, network: dict[str, Any] | None) -> dict[str, Any]:
         """What the shim of a pod makes before any container."""
-        return self._process.pod_orders(pod, network)
+        orders = self._process.pod_orders(pod, network)
+        # Podman mounts for all pods, and gives each container what it shares with nobody.
+        return orders | {"ipc": False} if podman.is_used(self._folder.pod(pod["metadata"]["uid"])) else orders
 
     async def start_order(
         self,
@@ -50,8 +55,10 @@ class Drivers:
     ) -> dict[str, Any]:
         """The order that starts a container. Raises UnstartableError."""
         if self._choose(pod, caller) == podman.PODMAN:
-            return await self._podman.start_order(pod, container, attempt, folder, volumes, sources)
-        return self._process.start_order(pod, container, attempt, folder, volumes, sources, caller)
+            order = await self._podman.start_order(pod, container, attempt, folder, volumes, sources)
+        else:
+            order = self._process.start_order(pod, container, attempt, folder, volumes, sources, caller)
+        return order | {"notices": [*order["notices"], *unasked(container)]}
 
     def _choose(self, pod: Object, caller: Caller) -> str:
         own = (pod["metadata"].get("annotations") or {}).get(DRIVER)
@@ -61,15 +68,19 @@ class Drivers:
             raise UnstartableError(Problem(RUN_ERROR, message, fatal=True))
         return chosen
 
-    def complete(self, pod: Object, folder: PodFolder, name: str, record: dict[str, Any]) -> None:
-        """Add to the record of a container that has ended what its shim can't know."""
+    def complete(self, folder: PodFolder, name: str, record: dict[str, Any]) -> None:
+        """Add to the record of a container that has ended what its shim can't know.
+
+        One that fails after the kernel killed something in it for want of memory has run out of memory,
+        whichever of its processes that was: so container runtimes see it.
+        """
         if "oom" in record:
             return
         record["oom"] = False
         if podman.is_used(folder):
             record |= podman.read_result(folder, name, record["attempt"])
-        elif record.get("signal"):
-            record["oom"] = self._process.limits.was_oom_killed(limits_name(pod, name))
+        elif record.get("code"):
+            record["oom"] = was_oom_killed(record.get("cgroups", ()))
 
     def sweep(self, folder: PodFolder) -> Coroutine[Any, Any, None]:
         """End what a pod that has lost its shim has at this moment, and not what it may have later."""
@@ -78,6 +89,5 @@ class Drivers:
     def clear(self, pod: Object, folder: PodFolder) -> None:
         """Take away what is left of a pod of which nothing runs."""
         podman.remove(podman.containers(folder))
-        spec = pod["spec"]
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-            self._process.limits.remove(limits_name(pod, container["name"]))
+        remove(Path(each) for each in shims.read_cgroups(folder))
+        self._process.limits.clear(pod["metadata"]["uid"])

@@ -12,6 +12,7 @@ from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import resource_for
 from bireme.node import probes, shims
+from bireme.node.ailments import Report, blame, report_hook, report_probe
 from bireme.node.conditions import with_foreign
 from bireme.node.dealings import ContainerOrder, finish_hook, note
 from bireme.node.driver import Caller, UnstartableError
@@ -22,10 +23,12 @@ from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.handlers import run_handler
 from bireme.node.last_words import read_last_words
 from bireme.node.life import Step, step
+from bireme.node.memory import explain_lack
 from bireme.node.networks import NetworkError, Networks
-from bireme.node.notices import announce
+from bireme.node.notices import announce, report
 from bireme.node.nursery import Nursery
 from bireme.node.orders import (
+    CheckShim,
     EndPod,
     KillContainer,
     Order,
@@ -37,6 +40,7 @@ from bireme.node.orders import (
 from bireme.node.phase import FINISHED
 from bireme.node.seen import ContainerSeen, Dealings, Object, Problem, Seen, read_record
 from bireme.node.shims import Shim, ShimError, State
+from bireme.node.status import with_addresses
 from bireme.node.substitutes import needs_of
 from bireme.node.telling import Teller, Told
 from bireme.node.volumes import VolumeError, Volumes
@@ -67,6 +71,7 @@ class Keeper:
         self._node_folder, self._allocatable, self._networks = folder, allocatable, networks
         self._nursery = nursery
         self._network: dict[str, Any] | None = None
+        self._pod_ips: tuple[str, ...] = ()
         metadata = pod["metadata"]
         self.uid, self.namespace, self.name = metadata["uid"], metadata["namespace"], metadata["name"]
         self.folder: PodFolder = folder.pod(self.uid)
@@ -82,6 +87,7 @@ class Keeper:
         self._sources: Sources | None = None
         self._caller = Caller()
         self._notices: tuple[str, ...] = ()
+        self._blamed: dict[tuple[str, int], str] = {}
         self._teller = Teller(client, pod)
         self._errands: set[asyncio.Task[None]] = set()
         self._is_gone = False
@@ -168,7 +174,7 @@ class Keeper:
         orders = shims.read_orders(self.folder)
         self._driver.devices.restore(self.uid, orders.get("devices", {}))
         if "network" in orders or self._state is not None:
-            await self._networks.join(self._pod, self.folder, await self._find_job())
+            await self._join(await self._find_job())
 
     async def _do(self, made: Step) -> None:
         found: list[Problem] = []
@@ -250,7 +256,7 @@ class Keeper:
             problems=self._problems,
             stopping=self._stopping,
             host_ips=("127.0.0.1",),
-            pod_ips=(self._networks.address(self._pod),),
+            pod_ips=self._pod_ips,
             notices=self._notices,
             rebooted=self._state is not None and not shims.is_of_this_boot(self._state),
         )
@@ -258,11 +264,22 @@ class Keeper:
     def _container(self, name: str, record: dict[str, Any]) -> ContainerSeen:
         if "finished" not in record:
             return read_record(record)
-        self._driver.complete(self._pod, self.folder, name, record)
+        self._driver.complete(self.folder, name, record)
         said = read_last_words(self.folder, self._container_spec(name), record)
         if record.get("code") and "why" not in record:
-            record["why"] = self._networks.explain(self._pod, said)
-        return read_record(record, f"{said.rstrip()}\n{record['why']}" if record.get("why") else said)
+            record["why"] = self._explain(name, record["attempt"], said)
+        return read_record(
+            record, f"{said.rstrip()}\n{record['why']}".lstrip() if record.get("why") else said
+        )
+
+    def _explain(self, name: str, attempt: int, said: str) -> str:
+        """Why a container failed, where it can't know that itself."""
+        whys = (
+            self._blamed.get((name, attempt), ""),
+            self._networks.explain(self._pod, said),
+            explain_lack(self._pod, self._networks.fellows(self._pod)),
+        )
+        return "\n".join(why for why in whys if why)
 
     def _container_spec(self, name: str) -> Object:
         spec = self._pod["spec"]
@@ -308,9 +325,16 @@ class Keeper:
             case RunProbe():
                 self._note(order)
                 self._run_probe(order)
+            case CheckShim():
+                self._errand(self._check_shim())
             case EndPod():
                 self._send({"do": "end"})
                 self._has_ended = True
+
+    async def _check_shim(self) -> None:
+        if not await shims.answers(self.folder):
+            log.warning("a shim that does not answer is killed", extra={"pod": self.name})
+            shims.kill_shim(self._state)
 
     def _send(self, order: dict[str, Any]) -> None:
         if self._shim is not None:
@@ -321,22 +345,30 @@ class Keeper:
         await self._prepare()
         assert self._volumes is not None
         assert self._sources is not None
+        # A container may ask for the pod's address, which no status had to tell until now.
+        pod = self._pod | {"status": with_addresses(self._pod.get("status") or {}, self._seen())}
         try:
             wanted = await self._driver.start_order(
-                self._pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
+                pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
             )
         except UnstartableError:
             # What it refers to may come, or change: it is looked up again.
             self._volumes = None
             raise
         self._notice(wanted.pop("notices", []))
+        self._write_orders()
         if self._shim is None:
-            orders = self._driver.pod_orders(self._pod, self._network)
-            devices = self._driver.devices.held(self.uid)
-            shims.write_orders(self.folder, orders | ({"devices": devices} if devices else {}))
             await self._nursery.start(self.folder)
             self._shim = self._connect()
         self._send(wanted)
+
+    def _write_orders(self) -> None:
+        """Say what a new shim is to make, and which devices the pod has by now: that outlives us."""
+        known = shims.read_orders(self.folder) if self._shim is not None else None
+        wanted = self._driver.pod_orders(self._pod, self._network) if known is None else known
+        wanted = wanted | {"devices": self._driver.devices.held(self.uid)}
+        if wanted != known:
+            shims.write_orders(self.folder, wanted)
 
     def _notice(self, texts: list[str]) -> None:
         """Tell what is not as the manifest says; each thing once."""
@@ -370,10 +402,16 @@ class Keeper:
             said.get(DIRECTORY, ""), said.get(PATH, ""), needs_of(job), said.get(DRIVER, "")
         )
         try:
-            self._network = await self._networks.join(self._pod, self.folder, job)
+            self._network = await self._join(job)
         except NetworkError as error:
             raise UnstartableError(Problem("NetworkNotReady", str(error))) from error
         self._volumes, self._sources = made, sources
+
+    async def _join(self, job: Object | None) -> dict[str, Any] | None:
+        """Give the pod its address; return what its shim needs for that."""
+        network = await self._networks.join(self._pod, self.folder, job)
+        self._pod_ips = (self._networks.address(self._pod),)
+        return network
 
     async def _find_job(self) -> Object | None:
         """The job that the pod belongs to."""
@@ -394,6 +432,8 @@ class Keeper:
             error = await self._handle(order.container, order.handler, None)
             if (known := self._dealings_with(order)) is not None:
                 self._dealings[order.container] = finish_hook(known, order.hook, self._now(), error)
+                if error:
+                    self._report(order, report_hook(order.hook, error))
             self._wake.set()
 
         self._errand(errand())
@@ -404,10 +444,21 @@ class Keeper:
         async def errand() -> None:
             error = await self._handle(order.container, probe, probe.get("timeoutSeconds", 1))
             if (known := self._dealings_with(order)) is not None:
-                self._dealings[order.container] = probes.finish(known, order.probe, probe, not error)
+                made = probes.finish(known, order.probe, probe, not error)
+                self._dealings[order.container] = made
+                if error:
+                    past = probes.history(made, order.probe)
+                    again = self._pod["spec"].get("restartPolicy") != "Never"
+                    self._report(order, report_probe(order, error, past, restarts=again))
             self._wake.set()
 
         self._errand(errand())
+
+    def _report(self, order: RunHook | RunProbe, reports: tuple[Report, ...]) -> None:
+        """Tell what ails a container; one that has ended meanwhile is asked in vain, and not ill."""
+        if reports and self.runs(order.container):
+            self._blamed |= {(order.container, order.attempt): why} if (why := blame(reports)) else {}
+            self._errand(report(self._client, self._pod, order.container, reports, self._now()))
 
     async def _handle(self, container: str, handler: Object, timeout_seconds: float | None) -> str:
         address = self._networks.address(self._pod)

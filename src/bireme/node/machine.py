@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,6 +25,7 @@ if sys.argv[2] == "user":
 kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
 kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
 """
+_GPU_UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
 _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "CUDA_HOME", "MODULEPATH",
@@ -94,13 +96,24 @@ def _node_name() -> str:
 
 
 def _gpus() -> tuple[str, ...]:
-    """The UUIDs of NVIDIA's GPUs, as far as `nvidia-smi` or the driver's files know them."""
+    """NVIDIA's GPUs by names that CUDA knows, as far as `nvidia-smi` or the driver's files tell them."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return tuple(sorted(path.name for path in Path("/proc/driver/nvidia/gpus").glob("*")))
+        return gpus_of_driver(Path("/proc/driver/nvidia/gpus"))
     command = [program, "--query-gpu=uuid", "--format=csv,noheader"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.strip() for line in listed.stdout.splitlines() if line.strip())
+
+
+def gpus_of_driver(folder: Path) -> tuple[str, ...]:
+    """The UUIDs of the GPUs that a driver has a folder for, or their numbers: CUDA knows no addresses.
+
+    A driver that nobody has used yet does not know UUIDs, and says so by question marks.
+    """
+    files = sorted(folder.glob("*/information"))
+    texts = [file.read_text(errors="replace") for file in files]
+    uuids = [match[1] for text in texts if (match := _GPU_UUID.search(text)) and "?" not in match[1]]
+    return tuple(uuids) if len(uuids) == len(files) else tuple(map(str, range(len(files))))

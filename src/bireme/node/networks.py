@@ -90,6 +90,12 @@ class Networks:
                 return explain_taken(said, names, isolated=self._machine.isolation != "none")
         return ""
 
+    def fellows(self, pod: Object) -> list[Member]:
+        """The other pods of a pod's job."""
+        uid = pod["metadata"]["uid"]
+        found = next((members for members in self._members.values() if uid in members), {})
+        return [member for other, member in found.items() if other != uid]
+
     def leave(self, pod: Object) -> None:
         """Forget a pod; the network of a job goes with its last one."""
         uid = pod["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""Tells users of a pod's job what is not as its manifest says: Events, on the pod and once on the job."""
+"""Tells users what is not as a manifest says, and what ails a container: Events, on pods and on jobs."""
 
 import contextlib
 import hashlib
@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from bireme.kube.client import Client
-from bireme.kube.errors import KubeError
+from bireme.kube.errors import AlreadyExists, KubeError
 from bireme.kube.resources import EVENTS
+from bireme.node.ailments import Report
 from bireme.node.seen import Object
 from bireme.node.times import write_time
 
@@ -26,6 +27,30 @@ async def announce(
             # Also one that is there already: another pod of the job has said it.
             with contextlib.suppress(KubeError):
                 await client.create(EVENTS, pod["metadata"]["namespace"], build_event(about, text, now))
+
+
+async def report(
+    client: Client, pod: Object, container: str, reports: Sequence[Report], now: datetime
+) -> None:
+    """Write what ails a container; what was said before is counted up. A lost one is no failure."""
+    namespace = pod["metadata"]["namespace"]
+    first = any(each["name"] == container for each in pod["spec"].get("initContainers") or ())
+    field = "initContainers" if first else "containers"
+    for each in reports:
+        event = build_event(pod, each.message, now) | {"type": each.type, "reason": each.reason}
+        event["involvedObject"] |= {"fieldPath": f"spec.{field}{{{container}}}"}
+        with contextlib.suppress(KubeError):
+            try:
+                await client.create(EVENTS, namespace, event)
+            except AlreadyExists:
+                await _count_up(client, event)
+
+
+async def _count_up(client: Client, event: Object) -> None:
+    name, namespace = event["metadata"]["name"], event["metadata"]["namespace"]
+    there: Object = await client.get(EVENTS, namespace, name)
+    patch = {"count": (there.get("count") or 1) + 1, "lastTimestamp": event["lastTimestamp"]}
+    await client.patch(EVENTS, namespace, name, patch)
 
 
 def build_event(about: Object, text: str, now: datetime) -> Object:

@@ -53,8 +53,12 @@ class RunProbe(msgspec.Struct, frozen=True, tag_field="order", tag=True):
     probe: ProbeName
 
 
+class CheckShim(msgspec.Struct, frozen=True, tag_field="order", tag=True):
+    """Kill the pod's shim unless it answers: a container that was killed is still there."""
+
+
 class EndPod(msgspec.Struct, frozen=True, tag_field="order", tag=True):
     """End the pod's shim: nothing of the pod runs any more, and nothing will."""
 
 
-Order = StartContainer | SignalContainer | KillContainer | RunHook | RunProbe | EndPod
+Order = StartContainer | SignalContainer | KillContainer | RunHook | RunProbe | CheckShim | EndPod

@@ -27,11 +27,11 @@ class Wanted(NamedTuple):
 
 
 class Index:
-    """Which part of a file came when."""
+    """Which part of a file came when. Of what is not noted down yet the file's own time tells."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = Path(f"{path}.index")
-        self._offsets: list[int] = []
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path, self._descriptor = Path(f"{path}.index"), descriptor
+        self._sizes: list[int] = []
         self._times: list[float] = []
         self._read = 0
         self.refresh()
@@ -45,20 +45,23 @@ class Index:
         except OSError:
             return
         whole = len(data) - len(data) % PAIR.size
-        for offset, moment in PAIR.iter_unpack(data[:whole]):
-            self._offsets.append(offset)
+        for size, moment in PAIR.iter_unpack(data[:whole]):
+            self._sizes.append(size)
             self._times.append(moment)
         self._read += whole
 
-    def offset_since(self, moment: float) -> int | None:
-        """Where what came at or after a moment begins; None if nothing did."""
+    def offset_since(self, moment: float) -> int:
+        """Where what came at or after a moment begins; the file's size if nothing did."""
+        file = os.fstat(self._descriptor)
         place = bisect.bisect_left(self._times, moment)
-        return self._offsets[place] if place < len(self._offsets) else None
+        if place == len(self._times) and file.st_mtime < moment:
+            return file.st_size
+        return self._sizes[place - 1] if place > 0 else 0
 
-    def time_at(self, offset: int) -> float | None:
-        """When the byte at an offset came; None if that is not known yet."""
-        place = bisect.bisect_right(self._offsets, offset) - 1
-        return self._times[place] if place >= 0 else None
+    def time_at(self, offset: int) -> float:
+        """When the byte at an offset came."""
+        place = bisect.bisect_right(self._sizes, offset)
+        return self._times[place] if place < len(self._times) else os.fstat(self._descriptor).st_mtime
 
 
 async def read(
@@ -72,12 +75,12 @@ async def read(
 
     Whoever sets `changed` has it asked at once. A file that is `opened` already may be put elsewhere.
     """
-    index = Index(path)
     left = wanted.limit_bytes
     with (
         opened or path.open("rb") as file,
         contextlib.closing(Growth(path, changed or asyncio.Event())) as growth,
     ):
+        index = Index(path, file.fileno())
         place = _start(file.fileno(), index, wanted)
         rest = b""
         while left is None or left > 0:
@@ -126,8 +129,7 @@ def _start(descriptor: int, index: Index, wanted: Wanted) -> int:
     size = os.fstat(descriptor).st_size
     start = _behind_hole(descriptor, 0)
     if wanted.since is not None:
-        since = index.offset_since(wanted.since.timestamp())
-        start = max(start, size if since is None else since)
+        start = max(start, index.offset_since(wanted.since.timestamp()))
     if wanted.tail_lines is not None:
         start = max(start, _last_lines(descriptor, start, size, wanted.tail_lines))
     return start
@@ -175,8 +177,7 @@ def _stamped(lines: bytes, position: int, index: Index) -> bytes:
     for line in lines.split(b"\n"):
         if not line and position == end:
             break
-        moment = index.time_at(position)
-        text = datetime.fromtimestamp(moment or 0, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        text = datetime.fromtimestamp(index.time_at(position), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         stamped.append(text.encode() + b" " + line)
         position += len(line) + 1
     return b"\n".join(stamped) + (b"\n" if lines.endswith(b"\n") else b"")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from bireme.node.folders import PodFolder
 from bireme.node.shim import wire
 from bireme.node.shim.records import boot_id
-from bireme.node.shim.tree import all_processes, descendants, kill, read_process
+from bireme.node.shim.tree import Process, all_processes, descendants, kill, read_process
 
 State = dict[str, Any]
 OnChange = Callable[[State | None], None]
@@ -85,8 +85,10 @@ class Shim:
 
 
 def write_orders(folder: PodFolder, wanted: Mapping[str, Any]) -> None:
-    """Say what a pod's shim is to make before any container."""
-    folder.orders.write_text(json.dumps(wanted))
+    """Say what a pod's shim is to make before any container; all at once, as it may be read at any time."""
+    new = folder.orders.with_suffix(".new")
+    new.write_text(json.dumps(wanted))
+    new.replace(folder.orders)
 
 
 async def wait_for(wanted: Path, failed: Path) -> None:
@@ -121,6 +123,12 @@ def read_state(folder: PodFolder) -> State | None:
     return state if isinstance(state, dict) and {"shim", "containers"} <= state.keys() else None
 
 
+def read_cgroups(folder: PodFolder) -> list[str]:
+    """Those that the containers of a pod are in, or were."""
+    records = (read_state(folder) or {}).get("containers", {}).values()
+    return [cgroup for record in records for cgroup in record.get("cgroups", ())]
+
+
 def read_orders(folder: PodFolder) -> dict[str, Any]:
     """What a pod's shim was started with."""
     try:
@@ -153,16 +161,44 @@ def clear(uid: str, state: State | None) -> None:
 
     What would not end is killed: a shim that goes on would write into a folder that is to go.
     """
-    shim = None if state is None or not is_of_this_boot(state) else state["shim"]
     deadline = time.monotonic() + _END_SECONDS
-    while shim is not None and (process := read_process(shim["pid"])) is not None:
-        if process.start != shim["start"] or process.is_zombie:
-            break
+    while _shim_alive(state):
         if time.monotonic() > deadline:
-            kill([process])
+            kill_shim(state)
         time.sleep(0.01)
     while sweep(uid, state):
         time.sleep(0.01)
+
+
+def kill_shim(state: State | None) -> None:
+    """Kill the process of a shim, if it is there; its containers go with it."""
+    kill(_shim_alive(state))
+
+
+def _shim_alive(state: State | None) -> list[Process]:
+    """The process of a shim; none if it has ended."""
+    if state is None or not is_of_this_boot(state):
+        return []
+    process = read_process(state["shim"]["pid"])
+    is_same = process is not None and process.start == state["shim"]["start"] and not process.is_zombie
+    return [process] if process is not None and is_same else []
+
+
+async def answers(folder: PodFolder) -> bool:
+    """Whether the shim of a folder says anything, within a few seconds."""
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return await asyncio.to_thread(_ask, folder)
+    except (OSError, ValueError, TimeoutError):
+        return False
+
+
+def _ask(folder: PodFolder) -> bool:
+    with wire.connect(str(folder.path)) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        channel = wire.Channel(connection)
+        channel.send({"do": "watch"})
+        return channel.receive() is not None
 
 
 def _marked(uid: str) -> list[int]:
@@ -187,7 +223,9 @@ async def run_in(
     It goes when this is cancelled. Raises ShimError where the pod has no shim any more.
     """
     try:
-        channel = wire.Channel(wire.connect(str(folder.path)))
+        channel = wire.Channel(wire.connect(str(folder.path), waits=False))
+    except BlockingIOError as error:
+        raise ShimError("the pod does not answer: its shim is busy, or was stopped") from error
     except OSError as error:
         raise ShimError(f"the pod has ended: {error.strerror}") from error
     loop = asyncio.get_running_loop()

@@ -11,17 +11,15 @@ from bireme.node.running import Waiting
 from bireme.node.seen import Object, Seen
 from bireme.node.times import write_time
 
+_ADDRESSES: Final = ("hostIP", "hostIPs", "podIP", "podIPs")
 _OURS: Final = frozenset(
     {
+        *_ADDRESSES,
         "phase",
         "reason",
         "message",
         "conditions",
         "startTime",
-        "hostIP",
-        "hostIPs",
-        "podIP",
-        "podIPs",
         "initContainerStatuses",
         "containerStatuses",
         "observedGeneration",
@@ -67,6 +65,7 @@ def build_status(
         entries = {}
     shown = (old.get("phase") or "Pending") if alive and phase in FINISHED else phase
     sandbox = seen.shim == "alive" and shown not in FINISHED
+    known = with_addresses(old, seen)
     return {
         **{field: value for field, value in old.items() if field not in _OURS},
         "phase": shown,
@@ -75,7 +74,7 @@ def build_status(
             pod, entries, phase, ready_to_start=sandbox, notices=seen.notices, now=now
         ),
         "startTime": old.get("startTime") or write_time(now),
-        **_addresses(old, seen),
+        **{field: known[field] for field in _ADDRESSES if field in known},
         **_statuses(lives, entries),
         **_generation(pod, old),
     }
@@ -108,8 +107,9 @@ def _why(old: Object, phase: str, ending: Ending | None) -> Object:
     return {field: text for field, text in given.items() if text}
 
 
-def _addresses(old: Object, seen: Seen) -> Object:
-    made: Object = {field: old[field] for field in ("hostIP", "hostIPs", "podIP", "podIPs") if field in old}
+def with_addresses(status: Object, seen: Seen) -> Object:
+    """A status with the addresses that are seen; others stay as they were told."""
+    made = dict(status)
     for name, addresses in (("hostIP", seen.host_ips), ("podIP", seen.pod_ips)):
         if addresses:
             made |= {name: addresses[0], f"{name}s": [{"ip": each} for each in addresses]}

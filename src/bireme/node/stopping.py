@@ -8,12 +8,15 @@ from typing import Final
 import msgspec
 
 from bireme.node.containers import Life, failed_probe
-from bireme.node.orders import KillContainer, Order, RunHook, SignalContainer
+from bireme.node.orders import CheckShim, KillContainer, Order, RunHook, SignalContainer
 from bireme.node.seen import Object
 from bireme.planning.timing import earliest
 
 LEAST_GRACE: Final = timedelta(seconds=2)
 """What every container has between TERM and KILL, however little is left of its pod's grace."""
+
+PATIENCE: Final = timedelta(seconds=5)
+"""How long a shim has to kill a container before it is asked whether it is there at all."""
 
 
 class Moves(msgspec.Struct, frozen=True):
@@ -74,7 +77,10 @@ def _stop(life: Life, until: datetime, now: datetime, *, waits: bool = False) ->
     kill_at = max(until, done.signalled + LEAST_GRACE)
     if now < kill_at:
         return Moves((), kill_at)
-    return Moves((KillContainer(life.name, life.attempt),)) if done.killed is None else Moves()
+    if done.killed is None:
+        return Moves((KillContainer(life.name, life.attempt),), now + PATIENCE)
+    doubtful = done.killed + PATIENCE
+    return Moves((), doubtful) if now < doubtful else Moves((CheckShim(),), now + PATIENCE)
 
 
 def _run_hook(life: Life, until: datetime) -> Moves | None:

@@ -9,6 +9,8 @@ from bireme.node.seen import Object
 WORK_FOLDER: Final = "BIREME_WORKDIR"
 """The variable by which a launcher tells where torchrun starts."""
 _USUAL_SSHD: Final = "/usr/sbin/sshd"
+_OURS: Final = "bireme-"
+_PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
 class Needs(NamedTuple):
@@ -16,6 +18,8 @@ class Needs(NamedTuple):
 
     mpi_home: str = ""
     sshd: str = ""
+    services: bool = False
+    """Whether its replicas look for one another by the names of services."""
 
 
 NOTHING: Final = Needs()
@@ -25,7 +29,17 @@ def needs_of(job: Object | None) -> Needs:
     """Those of any kind of job. The usual sshd is not worth a word: a job need not have named it."""
     spec = (job or {}).get("spec") or {}
     sshd = (spec.get("ssh") or {}).get("sshdPath") or ""
-    return Needs((spec.get("mpiHome") or "").rstrip("/"), "" if sshd == _USUAL_SSHD else sshd)
+    services = bool((spec.get("service") or {}).get("ports"))
+    return Needs((spec.get("mpiHome") or "").rstrip("/"), "" if sshd == _USUAL_SSHD else sshd, services)
+
+
+def unasked(container: Object) -> list[str]:
+    """What to say of probes that can't be made: one that failed would end a healthy container."""
+    names = [name for name in _PROBES if "grpc" in (container.get(name) or {})]
+    who = container["name"]
+    return [
+        f"{name} of container {who}: gRPC is not spoken here, the probe counts as passed" for name in names
+    ]
 
 
 class Substitutes:
@@ -63,6 +77,20 @@ class Substitutes:
             self.notices.append(
                 f"sshdPath {needs.sshd} is not on this machine: workers are reached without ssh"
             )
+
+    def services(self, needs: Needs, *, can_mount: bool) -> None:
+        """A name needs a file of the pod's own, and a port of the pod's own a network."""
+        if needs.services and not can_mount:
+            self.notices.append(
+                "service.ports: pods get no network of their own on this machine: names of services do not"
+                " resolve, and replicas share its ports"
+            )
+
+    def limits(self, container: Object, missing: Sequence[str]) -> None:
+        """Limits that nothing holds a container to. Those of our own containers are nobody's wish."""
+        if missing and not container["name"].startswith(_OURS):
+            what = " and ".join(missing)
+            self.notices.append(f"limits of {what} are advice on this machine: it has no cgroup for us")
 
     def _has_folder(self, path: str) -> bool:
         return (os.path.isdir(path) and os.access(path, os.X_OK)) or self._is_mounted(path)  # noqa: PTH112

@@ -12,6 +12,8 @@ from bireme.planning.replicas import Replica, is_final
 
 MAX_LINES: Final = 20
 MAX_BYTES: Final = 2048
+OUT_OF_MEMORY: Final = "OOMKilled"
+_KILL: Final = 9
 _ABOUT: Final = timedelta(seconds=1)
 
 # What mpirun says of the rank that failed first. 4.1 and 5.0 name the process and its exit code, or the rank
@@ -21,6 +23,9 @@ _RANK_ON_NODE: Final = re.compile(
     r"process rank ([0-9]+) with PID [0-9]+ on node (\S+)(?:\s+exited on\s+signal ([0-9]+)(?: \(([^)]*)\))?)?"
 )
 _ABORT: Final = re.compile(r"MPI_ABORT was invoked on rank ([0-9]+)", re.IGNORECASE)
+# What a node says of its own at the end of a launcher's message, where it can know.
+_LACKING: Final = "bireme: the kernel killed a process of {} for want of memory"
+_LACKED: Final = re.compile(_LACKING.format(r"(\S+)"))
 _WORKER: Final = re.compile(r"worker (\S+) \(node rank [0-9]+\) exited with code ([0-9]+)")
 
 
@@ -48,6 +53,7 @@ def first_failure(
         return None
     first = _earliest(failures, now, workers)
     found = _rank_behind(first, workers, worker_of) if workers else first
+    found = _for_want_of_memory(found, workers)
     return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
 
 
@@ -105,6 +111,20 @@ def _rank_behind(
         worker = _named(worker_of(rank), workers, first.replica)
         return msgspec.structs.replace(first, replica=worker, rank=rank, container="")
     return first
+
+
+def tell_lacking(workers: Iterable[str]) -> str:
+    """What makes `first_failure` know that a worker's rank was lost for want of memory."""
+    return "\n".join(_LACKING.format(worker) for worker in workers)
+
+
+def _for_want_of_memory(found: FirstFailure, workers: Sequence[str]) -> FirstFailure:
+    lacking = [name for name in _LACKED.findall(found.message) if name in workers]
+    is_other = found.replica in workers and found.replica not in lacking
+    if not lacking or is_other or found.signal not in (None, 0, _KILL):
+        return found
+    worker = found.replica if found.replica in lacking else lacking[0]
+    return msgspec.structs.replace(found, replica=worker, reason=OUT_OF_MEMORY, container="")
 
 
 def _on_node(

@@ -95,6 +95,7 @@ def _describe(running: Embedded, *, stays: bool) -> Daemon:
         stays,
         socket=str(server.socket),
         driver=running.driver,
+        limits=running.limits,
     )
 
 

@@ -16,6 +16,7 @@ from bireme.kube.errors import AlreadyExists
 from bireme.kube.resources import resource_of
 from bireme.node.agent import Agent
 from bireme.node.binder import Binder
+from bireme.node.cgroups import Limits, settle
 from bireme.node.drivers import PROCESS
 from bireme.node.machine import Machine, caller_environment, look
 from bireme.planning import Settings
@@ -39,6 +40,8 @@ class Embedded(NamedTuple):
     server: Running
     machine: Machine
     driver: str = PROCESS
+    limits: tuple[str, ...] = ()
+    """What pods can be held to: memory, cpu."""
 
 
 @contextlib.asynccontextmanager
@@ -50,6 +53,7 @@ async def embedded(
     driver: str = PROCESS,
 ) -> AsyncIterator[Embedded]:
     """Run jobs until the context ends; pods that run then go on, and are found again."""
+    settle()
     machine = machine or look()
     gateway = NodeGateway()
     async with serving(options, gateway) as running:
@@ -77,7 +81,7 @@ async def embedded(
         }
         try:
             async with keep_running(parts):
-                yield Embedded(running, machine, driver)
+                yield Embedded(running, machine, driver, Limits().offered)
         finally:
             await client.close()
 

@@ -41,6 +41,7 @@ class Daemon(msgspec.Struct, frozen=True, rename="camel"):
     ending: bool = False
     socket: str = ""
     driver: str = ""
+    limits: tuple[str, ...] = ()
 
 
 def card(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from bireme.node import probes
 from bireme.node.dealings import finish_hook, note
 from bireme.node.life import Step, step
 from bireme.node.orders import (
+    CheckShim,
     EndPod,
     KillContainer,
     Order,
@@ -66,7 +67,7 @@ class ModelNode:
     """One pod on a node.
 
     `obeys` tells what a container does at TERM: end with 143, or nothing. Hooks and probes that are begun end
-    when told to (`finish_hook`, `finish_probe`).
+    when told to (`finish_hook`, `finish_probe`). A shim that `is_deaf` does nothing any more.
     """
 
     def __init__(self, pod: Object, **obeys: bool) -> None:
@@ -78,6 +79,7 @@ class ModelNode:
         self.problems: tuple[Problem, ...] = ()
         self.stopping: datetime | None = None
         self.rebooted = False
+        self.is_deaf = False
         self.obeys = obeys
         self.starts: list[tuple[str, int]] = []
         self.orders: list[Order] = []
@@ -225,11 +227,16 @@ class ModelNode:
             assert not self.alive, "nothing may run when a pod ends"
             self.shim = "absent"
             return
+        if isinstance(order, CheckShim):
+            self.shim = "lost" if self.is_deaf else self.shim
+            return
         name = order.container
         self.dealings[name] = note(self.dealings.get(name), order, self.now)
         match order:
             case StartContainer():
                 self._start(name, order.attempt)
+            case SignalContainer() | KillContainer() if self.is_deaf:
+                return
             case SignalContainer() if self.obeys.get(name, True):
                 self.end(name, 143)
             case KillContainer():

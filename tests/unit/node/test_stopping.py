@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from bireme.node.orders import (
+    CheckShim,
     KillContainer,
     RunHook,
     RunProbe,
     SignalContainer,
 )
+from bireme.node.stopping import PATIENCE
 from unit.node.model import START, ModelNode, build_pod, container, sidecar
 
 Object = dict[str, Any]
@@ -31,6 +33,18 @@ def test_a_deleted_pod_is_asked_to_end_and_killed_after_its_grace() -> None:
     made = node.pass_time(5)
     assert (node.alive, made.done, node.phase) == ([], True, "Failed")
     assert node.starts == [("a", 0), ("b", 0)]
+
+
+def test_a_shim_that_does_not_kill_is_asked_whether_it_is_there_and_goes() -> None:
+    node = ModelNode(build_pod())
+    node.settle()
+    node.is_deaf = True
+    node.delete(grace=5)
+    made = node.pass_time(5)
+    assert (node.given(KillContainer), made.wake_at) == ([KillContainer("a", 0)], node.now + PATIENCE)
+    made = node.pass_time(10)
+    assert (node.given(CheckShim), node.alive, made.done) == ([CheckShim()], [], True)
+    assert node.entry("a")["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
 
 
 def test_a_grace_can_be_cut_short() -> None:

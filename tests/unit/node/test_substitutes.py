@@ -39,7 +39,26 @@ def test_the_usual_sshd_is_not_worth_a_word() -> None:
     assert needs_of({"spec": {"mpiHome": "/opt/mpi/", "ssh": {"sshdPath": "/no/sshd"}}}) == Needs(
         "/opt/mpi", "/no/sshd"
     )
+    assert needs_of({"spec": {"service": {"ports": [{"name": "a", "port": 1}]}}}) == Needs(services=True)
     assert needs_of(None) == NOTHING
+
+
+def test_limits_that_nothing_holds_a_container_to_are_told_but_for_our_own() -> None:
+    found = Substitutes([])
+    found.limits({"name": "main"}, ())
+    found.limits({"name": "bireme-passwd"}, ("cpu",))
+    assert found.notices == []
+    found.limits({"name": "main"}, ("memory", "cpu"))
+    assert found.notices == ["limits of memory and cpu are advice on this machine: it has no cgroup for us"]
+
+
+def test_services_without_a_network_are_told() -> None:
+    found = Substitutes([])
+    found.services(Needs(services=True), can_mount=True)
+    found.services(NOTHING, can_mount=False)
+    assert found.notices == []
+    found.services(Needs(services=True), can_mount=False)
+    assert "names of services do not resolve" in found.notices[0]
 
 
 def test_a_launchers_word_on_where_to_start_is_dropped_if_there_is_no_such_place() -> None:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from bireme.apiserver.serving.folder import Folder, build_kubeconfig
+from bireme.node.folders import ROOT
 from bireme.run import leftovers
 from bireme.run.presence import Daemon, StartError, find, read_token, wait_gone, write_card
 
@@ -58,22 +59,40 @@ def test_a_process_can_be_waited_for() -> None:
     assert not wait_gone(os.getpid(), 0)
 
 
-def test_what_pods_left_is_found_by_their_folder_and_ended(tmp_path: Path) -> None:
-    command = [sys.executable, "-ISc", "import sys, time; print(flush=True); time.sleep(1000)"]
-    known = [*command, f"{tmp_path}/node/pods/1"]
-    other = [*command, f"{tmp_path}/nodes"]
-    with (
-        subprocess.Popen(known, stdout=subprocess.PIPE) as pod,
-        subprocess.Popen(other, stdout=subprocess.PIPE) as stranger,
-    ):
-        for process in (pod, stranger):
+SLEEP = "import time; print(flush=True); time.sleep(1000)"
+OURS = f"import sys; sys.path.insert(0, sys.argv[1]); import bireme.node.shim.tree; {SLEEP}"
+
+
+@pytest.mark.parametrize(
+    ("program", "told", "variables", "is_left"),
+    [
+        (OURS, "node/pods", {}, True),
+        (SLEEP, "elsewhere", {"BIREME_PODS": "node/names/default"}, True),
+        (SLEEP, "elsewhere", {"BIREME_POD_UID": "1"}, True),
+        (OURS, "nodes", {"BIREME_PODS": "nodes/names/default"}, False),
+        (SLEEP, "node/pods/1/output/main/0.log", {"OLDPWD": "node/pods/1"}, False),
+        (SLEEP, "elsewhere", {"BIREME_POD_UID": "2"}, False),
+    ],
+    ids=["shim", "process", "container", "other folder", "bystander", "other pod"],
+)
+def test_what_pods_left_is_found_and_ended_and_nobody_else(
+    tmp_path: Path, program: str, told: str, variables: dict[str, str], is_left: bool
+) -> None:
+    (tmp_path / "node/pods/1").mkdir(parents=True)
+    command = [sys.executable, "-I", "-S", "-c", program, str(ROOT), f"{tmp_path}/{told}"]
+    env = {
+        name: value if name == "BIREME_POD_UID" else f"{tmp_path}/{value}"
+        for name, value in variables.items()
+    }
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+        try:
             assert process.stdout is not None
             process.stdout.readline()
-        assert leftovers.find(tmp_path) == [pod.pid]
-        assert leftovers.end(tmp_path, 0) >= 1
-        assert pod.wait(10) == -9
-        assert stranger.poll() is None
-        stranger.kill()
+            assert leftovers.find(tmp_path) == [process.pid] * is_left
+            assert leftovers.end(tmp_path, 0) >= is_left
+            assert process.poll() is None or is_left
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(

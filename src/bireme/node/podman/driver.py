@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
-from bireme.node.driver import CONFIG_ERROR, OUTPUT_CAP, RUN_ERROR, UnstartableError, message_file, sub_path
+from bireme.node.driver import (
+    CONFIG_ERROR,
+    MESSAGE,
+    OUTPUT_CAP,
+    RUN_ERROR,
+    UnstartableError,
+    message_file,
+    sub_path,
+)
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import ROOT, NodeFolder, PodFolder
 from bireme.node.machine import Machine
@@ -28,7 +36,6 @@ from bireme.node.shims import MARKER
 PODMAN: Final = "podman"
 _PROGRAMS: Final = "/bireme/bin"
 _CALLS: Final = "/bireme/calls"
-_MESSAGE: Final = "/dev/termination-log"
 _HOSTS: Final = "/etc/hosts"
 _PROGRAM: Final = """
 import sys
@@ -130,7 +137,7 @@ class PodmanDriver:
         image: Image,
     ) -> Wanted:
         name, uid = container["name"], pod["metadata"]["uid"]
-        message = container.get("terminationMessagePath") or _MESSAGE
+        message = container.get("terminationMessagePath") or MESSAGE
         own = {MARKER: uid, VARIABLE: _CALLS, "BIREME_TERMINATION_LOG": message}
         try:
             seen = self._devices.environment(pod, container)

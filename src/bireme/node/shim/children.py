@@ -1,8 +1,11 @@
 """Starting a process, and saying why where it can't be."""
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
+import termios
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +13,8 @@ from bireme.node.shim import kernel, mounts
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+_TERMINAL = {"TERM": "xterm"}
+"""What container runtimes set with a terminal, for a program that is not told otherwise."""
 
 
 class Command(NamedTuple):
@@ -75,7 +80,18 @@ def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
             # In a volume it is made where it is missing, as container runtimes do it.
             os.makedirs(command.directory, exist_ok=True)  # noqa: PTH103
     os.chdir(command.directory)
-    os.execvpe(command.argv[0], command.argv, command.env)  # noqa: S606 - an argument list, no shell
+    env = _TERMINAL | command.env if _take_terminal() else command.env
+    os.execvpe(command.argv[0], command.argv, env)  # noqa: S606 - an argument list, no shell
+
+
+def _take_terminal() -> bool:
+    """Make the terminal on descriptor 0 the session's own, for Ctrl-C and its size; whether there is one."""
+    if not os.isatty(0):
+        return False
+    # It may be another session's: a command that was run by hand on a terminal hands that on.
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    return True
 
 
 def _give_up(writing: int, command: Command, error: BaseException) -> None:

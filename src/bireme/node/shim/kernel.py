@@ -16,8 +16,10 @@ CLONE_NEWNET: Final = 0x40000000
 MS_RDONLY: Final = 1
 MS_REMOUNT: Final = 32
 MS_BIND: Final = 4096
+MS_MOVE: Final = 8192
 MS_REC: Final = 16384
 MS_PRIVATE: Final = 1 << 18
+MS_SLAVE: Final = 1 << 19
 _FALLOC_KEEP_SIZE: Final = 1
 _FALLOC_PUNCH_HOLE: Final = 2
 

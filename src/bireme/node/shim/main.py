@@ -152,6 +152,8 @@ class Shim:
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         # On record first: were this process killed in between, nothing would be started twice.
         record: dict[str, Any] = {"attempt": attempt, "started": time.time()}
+        if command.cgroups:
+            record["cgroups"] = command.cgroups
         self._records.containers[name] = record
         self._records.save()
         self._commands[name] = command

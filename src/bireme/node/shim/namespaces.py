@@ -1,10 +1,13 @@
-"""A pod's own host name and network, where the kernel lets us; mounts are each container's own."""
+"""A pod's own host name, network and shared memory, where the kernel lets us; containers have own mounts."""
 
 import json
+import os
 import socket
-from typing import Any
+from typing import Any, Final
 
-from bireme.node.shim import kernel, network
+from bireme.node.shim import kernel, mounts, network
+
+_SHARED: Final = "/dev/shm"  # noqa: S108 - the mount point itself
 
 
 def enter(folder: str) -> None:
@@ -13,6 +16,8 @@ def enter(folder: str) -> None:
     hostname   a UTS namespace with this name
     network    a place in the network of its job (`network.enter`)
     user       whether a user namespace is needed for the rest, or for the mounts of containers
+    ipc        shared memory of its own, for all of its containers, of both sorts: System V's and /dev/shm
+    message    a place among the devices, where each container has a file of its own for its last words
     """
     with open(f"{folder}/pod.json") as file:  # noqa: PTH123
         wanted: dict[str, Any] = json.load(file)
@@ -23,3 +28,15 @@ def enter(folder: str) -> None:
     if wanted.get("hostname"):
         kernel.unshare(kernel.CLONE_NEWUTS)
         socket.sethostname(wanted["hostname"])
+    if wanted.get("ipc"):
+        _own_memory()
+        if wanted.get("message"):
+            mounts.add_device_file(wanted["message"], f"{folder}/root")
+
+
+def _own_memory() -> None:
+    kernel.unshare(kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS)
+    # What the machine mounts later is seen here; what is mounted here is not seen there.
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
+    if os.path.isdir(_SHARED):  # noqa: PTH112 - pathlib costs the shim its start
+        kernel.mount("tmpfs", _SHARED, "tmpfs", 0, "mode=1777")

@@ -1,8 +1,9 @@
 """Where a container's output goes: straight into a file. Beside it an index tells what came when.
 
-The index holds a pair of numbers for each moment at which the file had grown: the size it had before, and the
-time. So times are known to within a round of the shim, and no byte passes through it. When the file outgrows
-its cap, its beginning is given back to the disk: offsets stay, and readers start behind the hole.
+The index holds a pair of numbers for each moment at which the file had grown: the size it had then, and the
+time. So times are known to within a round of the shim, what is not noted down yet can be told, and no byte
+passes through it. When the file outgrows its cap, its beginning is given back to the disk: offsets stay, and
+readers start behind the hole.
 """
 
 import os
@@ -30,7 +31,7 @@ class Output:
         if size == self._size:
             return False
         try:
-            os.write(self._index, PAIR.pack(self._size, now))
+            os.write(self._index, PAIR.pack(size, now))
             self._cut(size)
         except OSError:
             pass

@@ -33,13 +33,18 @@ LONGEST_LINE: Final = 8 << 20
 _CHUNK: Final = 1 << 16
 
 
-def connect(folder: str, name: str = "shim.sock") -> socket.socket:
-    """A connection to the shim of a folder; paths of sockets are short, those of folders need not be."""
+def connect(folder: str, name: str = "shim.sock", *, waits: bool = True) -> socket.socket:
+    """A connection to the shim of a folder; paths of sockets are short, those of folders need not be.
+
+    Where too many want one already, it waits, or raises BlockingIOError.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            made.setblocking(waits)
             made.connect(f"/proc/self/fd/{descriptor}/{name}")
+            made.setblocking(True)
         except OSError:
             made.close()
             raise

@@ -11,21 +11,19 @@ from typing import Any, BinaryIO, Final
 from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import resource_for
-from bireme.node import probes, shims
-from bireme.node.ailments import Report, blame, report_hook, report_probe
+from bireme.node import shims
+from bireme.node.care import Care
 from bireme.node.conditions import with_foreign
-from bireme.node.dealings import ContainerOrder, finish_hook, note
 from bireme.node.driver import Caller, UnstartableError
 from bireme.node.drivers import DRIVER, Drivers
 from bireme.node.environment import Sources
 from bireme.node.fetching import fetch_sources
 from bireme.node.folders import NodeFolder, PodFolder
-from bireme.node.handlers import run_handler
 from bireme.node.last_words import read_last_words
 from bireme.node.life import Step, step
 from bireme.node.memory import explain_lack
 from bireme.node.networks import NetworkError, Networks
-from bireme.node.notices import announce, report
+from bireme.node.notices import announce
 from bireme.node.nursery import Nursery
 from bireme.node.orders import (
     CheckShim,
@@ -38,7 +36,7 @@ from bireme.node.orders import (
     StartContainer,
 )
 from bireme.node.phase import FINISHED
-from bireme.node.seen import ContainerSeen, Dealings, Object, Problem, Seen, read_record
+from bireme.node.seen import ContainerSeen, Object, Problem, Seen, read_record
 from bireme.node.shims import Shim, ShimError, State
 from bireme.node.status import with_addresses
 from bireme.node.substitutes import needs_of
@@ -79,7 +77,6 @@ class Keeper:
         self._listeners: set[asyncio.Event] = set()
         self._shim: Shim | None = None
         self._state: State | None = shims.read_state(self.folder)
-        self._dealings: dict[str, Dealings] = {}
         self._stopping: datetime | None = None
         self._problems: tuple[Problem, ...] = ()
         self._retry_at: datetime | None = None
@@ -87,8 +84,8 @@ class Keeper:
         self._sources: Sources | None = None
         self._caller = Caller()
         self._notices: tuple[str, ...] = ()
-        self._blamed: dict[tuple[str, int], str] = {}
         self._teller = Teller(client, pod)
+        self._care = Care(self, client, networks, now)
         self._errands: set[asyncio.Task[None]] = set()
         self._is_gone = False
         self._has_ended = False
@@ -135,6 +132,22 @@ class Keeper:
             yield changed
         finally:
             self._listeners.discard(changed)
+
+    def wake(self) -> None:
+        """Something may have changed."""
+        self._wake.set()
+
+    def container_spec(self, name: str) -> Object:
+        spec = self._pod["spec"]
+        every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        found: Object = next((each for each in every if each["name"] == name), {})
+        return found
+
+    def errand(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside all else; what is not done when the pod is left is given up."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
 
     # ---- its life
 
@@ -251,7 +264,7 @@ class Keeper:
             containers={
                 name: self._container(name, record) for name, record in records.items() if "started" in record
             },
-            dealings=self._dealings,
+            dealings=self._care.dealings,
             shim="alive" if alive else "lost" if self._state is not None else "absent",
             problems=self._problems,
             stopping=self._stopping,
@@ -265,7 +278,7 @@ class Keeper:
         if "finished" not in record:
             return read_record(record)
         self._driver.complete(self.folder, name, record)
-        said = read_last_words(self.folder, self._container_spec(name), record)
+        said = read_last_words(self.folder, self.container_spec(name), record)
         if record.get("code") and "why" not in record:
             record["why"] = self._explain(name, record["attempt"], said)
         return read_record(
@@ -275,17 +288,11 @@ class Keeper:
     def _explain(self, name: str, attempt: int, said: str) -> str:
         """Why a container failed, where it can't know that itself."""
         whys = (
-            self._blamed.get((name, attempt), ""),
+            self._care.blame(name, attempt),
             self._networks.explain(self._pod, said),
             explain_lack(self._pod, self._networks.fellows(self._pod)),
         )
         return "\n".join(why for why in whys if why)
-
-    def _container_spec(self, name: str) -> Object:
-        spec = self._pod["spec"]
-        every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-        found: Object = next((each for each in every if each["name"] == name), {})
-        return found
 
     def _on_state(self, state: State | None) -> None:
         if state is not None:
@@ -301,7 +308,7 @@ class Keeper:
     def _sweep(self) -> None:
         """End what is left of a pod whose shim is gone."""
         shims.sweep(self.uid, self._state)
-        self._errand(self._driver.sweep(self.folder))
+        self.errand(self._driver.sweep(self.folder))
 
     def _on_refusal(self, container: str, why: str) -> None:
         self._meet(Problem("RunContainerError", f"the container can't be started: {why}", container))
@@ -312,21 +319,21 @@ class Keeper:
         match order:
             case StartContainer():
                 await self._start(order)
-                self._note(order)
+                self._care.note(order)
             case SignalContainer():
                 self._send({"do": "signal", "container": order.container, "signal": int(order.signum)})
-                self._note(order)
+                self._care.note(order)
             case KillContainer():
                 self._send({"do": "kill", "container": order.container})
-                self._note(order)
+                self._care.note(order)
             case RunHook():
-                self._note(order)
-                self._run_hook(order)
+                self._care.note(order)
+                self._care.run_hook(order)
             case RunProbe():
-                self._note(order)
-                self._run_probe(order)
+                self._care.note(order)
+                self._care.run_probe(order)
             case CheckShim():
-                self._errand(self._check_shim())
+                self.errand(self._check_shim())
             case EndPod():
                 self._send({"do": "end"})
                 self._has_ended = True
@@ -341,7 +348,7 @@ class Keeper:
             self._shim.send(order)
 
     async def _start(self, order: StartContainer) -> None:
-        container = self._container_spec(order.container)
+        container = self.container_spec(order.container)
         await self._prepare()
         assert self._volumes is not None
         assert self._sources is not None
@@ -375,7 +382,7 @@ class Keeper:
         new = [text for text in texts if text not in self._notices]
         if new:
             self._notices += tuple(new)
-            self._errand(self._announce(new))
+            self.errand(self._announce(new))
 
     async def _announce(self, notices: list[str]) -> None:
         await announce(self._client, self._pod, await self._find_job(), notices, self._now())
@@ -421,60 +428,6 @@ class Keeper:
                 job: Object = await self._client.get(resource, self.namespace, owner["name"])
                 return job
         return None
-
-    # ---- hooks and probes
-
-    def _note(self, order: ContainerOrder) -> None:
-        self._dealings[order.container] = note(self._dealings.get(order.container), order, self._now())
-
-    def _run_hook(self, order: RunHook) -> None:
-        async def errand() -> None:
-            error = await self._handle(order.container, order.handler, None)
-            if (known := self._dealings_with(order)) is not None:
-                self._dealings[order.container] = finish_hook(known, order.hook, self._now(), error)
-                if error:
-                    self._report(order, report_hook(order.hook, error))
-            self._wake.set()
-
-        self._errand(errand())
-
-    def _run_probe(self, order: RunProbe) -> None:
-        probe = self._container_spec(order.container)[order.probe]
-
-        async def errand() -> None:
-            error = await self._handle(order.container, probe, probe.get("timeoutSeconds", 1))
-            if (known := self._dealings_with(order)) is not None:
-                made = probes.finish(known, order.probe, probe, not error)
-                self._dealings[order.container] = made
-                if error:
-                    past = probes.history(made, order.probe)
-                    again = self._pod["spec"].get("restartPolicy") != "Never"
-                    self._report(order, report_probe(order, error, past, restarts=again))
-            self._wake.set()
-
-        self._errand(errand())
-
-    def _report(self, order: RunHook | RunProbe, reports: tuple[Report, ...]) -> None:
-        """Tell what ails a container; one that has ended meanwhile is asked in vain, and not ill."""
-        if reports and self.runs(order.container):
-            self._blamed |= {(order.container, order.attempt): why} if (why := blame(reports)) else {}
-            self._errand(report(self._client, self._pod, order.container, reports, self._now()))
-
-    async def _handle(self, container: str, handler: Object, timeout_seconds: float | None) -> str:
-        address = self._networks.address(self._pod)
-        return await run_handler(
-            self.folder, self._container_spec(container), address, handler, timeout_seconds
-        )
-
-    def _dealings_with(self, order: RunHook | RunProbe) -> Dealings | None:
-        """Those of the order's own attempt; None if there was another since."""
-        known = self._dealings.get(order.container)
-        return known if known is not None and known.attempt == order.attempt else None
-
-    def _errand(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
 
     # ---- what it tells
 

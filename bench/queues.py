@@ -107,6 +107,7 @@ async def _both(plane: Any, nodes: int, gangs: int) -> tuple[Run, Run]:
         await _add_queue(client)
         pid = plane.pids["kube-scheduler"]
         theirs = await _run(plane, client, "theirs", gangs, pid)
+        await _clear(plane, client, "theirs")
         command = [
             str(BIN / "bireme"), "scheduler", "--kubeconfig", str(plane.kubeconfig), "--no-leader-elect",
             "--health-port", "0",
@@ -166,9 +167,21 @@ async def _run(plane: Any, client: Any, namespace: str, gangs: int, pid: int) ->
     before, start = _cpu_seconds(pid), time.perf_counter()
     await _at_once(list(_creations(client, namespace, gangs)))
     await _until(lambda: _all_bound(client, namespace, gangs))
-    run = Run(time.perf_counter() - start, _cpu_seconds(pid) - before, _rss_mb(pid))
-    plane.kubectl("delete", "namespace", namespace, "--timeout=600s", timeout_seconds=630)
-    return run
+    return Run(time.perf_counter() - start, _cpu_seconds(pid) - before, _rss_mb(pid))
+
+
+async def _clear(plane: Any, client: Any, namespace: str) -> None:
+    """Delete all pods in one call, which a namespace's deletion would do one by one."""
+    from bireme.kube.resources import PODS
+
+    path = f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0"
+
+    async def is_empty() -> bool:
+        # A call that takes too long has deleted a part.
+        await asyncio.to_thread(plane.kubectl, "delete", "--raw", path, check=False, timeout_seconds=120)
+        return not (await client.list(PODS, namespace, type=dict)).items
+
+    await _until(is_empty)
 
 
 def _creations(client: Any, namespace: str, gangs: int) -> Iterator[Callable[[], Awaitable[Any]]]:

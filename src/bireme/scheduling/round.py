@@ -134,7 +134,7 @@ class Round:
 
     def _serve_sets(self, stands: Standing, queue: Queue) -> Waiting | None:
         """What must start at once, then what may follow one by one."""
-        completes = lacking(stands.unit, stands.settled)[0] > 0
+        completes = not stands.settled or lacking(stands.unit, stands.settled)[0] > 0
         waiting = self._try(stands.unit, queue, stands.first, stands.asked, evicts=completes)
         if waiting is not None or len(stands.first) == len(stands.waiting):
             return waiting

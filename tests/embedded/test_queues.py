@@ -141,6 +141,17 @@ def test_why_tells_the_reason_first_and_then_what_would_help(busy: Bireme, reaso
     busy("delete", f"gj/{name}", "--now")
 
 
+def test_a_job_that_no_quota_could_hold_is_taken_with_a_warning(busy: Bireme) -> None:
+    told = busy("apply", "-y", "-f", "-", input=yaml.safe_dump(gang("glutton", "small", 2)))
+    assert told.stdout == "genericjob.batch.tensorstack.dev/glutton created\n"
+    warning = "asks for more than the whole quota of queue small, and waits: 2 of cpu (quota 1)"
+    assert f"warning: GenericJob glutton {warning}" in told.stderr
+    busy("delete", "gj/glutton", "--now")
+    told = busy("apply", "-y", "-f", "-", input=yaml.safe_dump(gang("modest", "small", 1)))
+    assert "warning" not in told.stderr
+    busy("delete", "gj/modest", "--now")
+
+
 def test_queue_shows_all_queues_and_what_they_hold(busy: Bireme) -> None:
     rows = [row.split() for row in busy("queue").stdout.splitlines()]
     assert rows[0] == [

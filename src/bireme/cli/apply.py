@@ -9,7 +9,7 @@ import click
 from bireme.cli.failures import Failure, say
 from bireme.cli.interrupts import has_terminal
 from bireme.cli.places import Asked, target_options
-from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate
+from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate, warn_of_quota
 from bireme.cli.targets import Connection, choose, connected, run
 from bireme.cli.vocabulary import qualified
 from bireme.kube.errors import NotFound
@@ -68,6 +68,7 @@ async def _apply(asked: Asked, objects: list[Object], *, ask: bool, force: bool)
         for change in changes:
             made = await apply(connection, change.resource, change.namespace, change.object, force=force)
             click.echo(f"{qualified(change.resource)}/{made['metadata']['name']} {_verb(change, made)}")
+            await warn_of_quota(connection, made)
 
 
 async def _plan(

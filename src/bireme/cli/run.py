@@ -177,7 +177,15 @@ async def send(
     from bireme.cli.failures import say
     from bireme.cli.lookup import Found
     from bireme.cli.manifests import is_job
-    from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate, start_job
+    from bireme.cli.sending import (
+        apply,
+        caller_annotations,
+        describe,
+        for_target,
+        locate,
+        start_job,
+        warn_of_quota,
+    )
 
     jobs = []
     said = annotations or caller_annotations()
@@ -188,5 +196,7 @@ async def send(
             say(f"applied {describe(obj)}")
             continue
         job = for_target(connection, obj, said)
-        jobs.append(Found(resource, await start_job(connection, resource, place or "default", job)))
+        made = await start_job(connection, resource, place or "default", job)
+        await warn_of_quota(connection, made)
+        jobs.append(Found(resource, made))
     return jobs

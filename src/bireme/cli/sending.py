@@ -159,6 +159,22 @@ def _is_with_ourselves(error: Conflict) -> bool:
     return bool(told) and all(each.startswith(f'conflict with "{FIELD_MANAGER}" ') for each in told)
 
 
+async def warn_of_quota(connection: Connection, job: Object) -> None:
+    """Say that no quota could hold a job; on a cluster its webhooks do."""
+    scheduler = (job.get("spec") or {}).get("scheduler") or {}
+    queue = (scheduler.get("t9kScheduler") or {}).get("queue")
+    if connection.target.daemon is None or not queue:
+        return
+    from bireme.api.kinds import QUEUE
+    from bireme.control.webhooks.quotas import quota_warning
+    from bireme.kube.resources import resource_of
+
+    with contextlib.suppress(NotFound):
+        found = await connection.client.get(resource_of(QUEUE), None, queue)
+        if warning := quota_warning(job, found):
+            say(f"warning: {describe(job)} {warning}")
+
+
 async def kill_pods(client: Client, namespace: str, job_uid: str) -> None:
     """End all pods of a job at once."""
     selector = f"bireme.dev/job-uid={job_uid}"

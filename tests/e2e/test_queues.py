@@ -196,8 +196,18 @@ def test_a_pod_whose_binding_is_refused_is_looked_at_and_bound_later(queues: Sta
     }  # fmt: skip
     logs = ["-n", NAMESPACE, "logs", "deployment/bireme-scheduler", "--all-pods", "--tail=-1"]
     job = queued(queues, "patient", "e2e-refusing", "true")
+    nowhere = {"apiVersion": "v1", "kind": "Node", "name": "nowhere"}
+    probe = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "nobody"}, "target": nowhere}
+    path = f"/api/v1/namespaces/{queues.namespace}/pods/nobody/binding"
+
+    def is_refused() -> bool:
+        """The API server takes a new policy up after a while."""
+        said = queues.try_kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(probe))
+        return "not yet" in said.stderr
+
     with made(queues, queue("e2e-refusing")):
         with made(queues, policy, binding):
+            queues.until(is_refused, "the policy to hold")
             queues.create(job)
             queues.until(
                 lambda: "patient-worker-0 is not bound" in queues.cluster.kubectl.run(logs).stdout, "refused"

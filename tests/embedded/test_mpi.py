@@ -3,10 +3,7 @@
 import json
 import os
 import re
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +34,6 @@ def versions_here() -> list[str]:
     if missing:
         raise unavailable("no Open MPI 4.1: apt-get install openmpi-bin on Debian 12")
     return list(VERSIONS)
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A folder that a stranger can reach, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="bireme-mpi-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 def check(who: str, place: str, cases: list[Case], home: Path) -> None:

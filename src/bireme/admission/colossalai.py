@@ -10,6 +10,7 @@ from bireme.admission.mpi import (
 )
 from bireme.admission.pods import check_env, check_resources
 from bireme.admission.problems import Findings
+from bireme.admission.queueing import is_queued
 from bireme.admission.reserved import check_ssh_folder
 from bireme.api.colossalai import LAUNCHER_CONTAINER, WORKER_CONTAINER, ColossalAIJob
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
@@ -27,7 +28,7 @@ def check(job: ColossalAIJob, out: Findings) -> None:
     check_resources(spec.launcher.resources, (*_LAUNCHER, "resources"), out)
     check_worker_template(
         spec.worker.template, WORKER_CONTAINER, (*_WORKER, "template"), out, command="spec.worker.command",
-        launcher=LAUNCHER_CONTAINER, queued=spec.scheduler is not None,
+        launcher=LAUNCHER_CONTAINER, queued=is_queued(spec.scheduler),
     )  # fmt: skip
     check_ssh_folder(spec.ssh.auth_mount_path, ("spec", "ssh", "authMountPath"), out)
     if spec.launcher.resources.get("claims"):

@@ -7,6 +7,7 @@ from bireme.admission import run_mode
 from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template, containers_of
 from bireme.admission.problems import Findings
+from bireme.admission.queueing import is_queued
 from bireme.admission.words import closest, describe, join
 from bireme.api.generic import FinishRule, GenericJob, GenericJobSpec, ServicePort
 from bireme.api.job import MAX_REPLICAS
@@ -31,7 +32,7 @@ def check(job: GenericJob, out: Findings) -> None:
     )
     for index, replica in enumerate(spec.replica_specs):
         where = (*_REPLICA_SPECS, index, "template")
-        check_template(replica.template, where, out, queued=spec.scheduler is not None)
+        check_template(replica.template, where, out, queued=is_queued(spec.scheduler))
     for field, rules in (("successRules", spec.success_rules), ("failureRules", spec.failure_rules)):
         for index, rule in enumerate(rules):
             _check_rule(rule, counts, ("spec", field, index), out)

@@ -8,6 +8,7 @@ from bireme.admission import run_mode
 from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template, main_container
 from bireme.admission.problems import Findings, SplitItem
+from bireme.admission.queueing import is_queued
 from bireme.admission.reserved import check_dns_searches, check_reserved, check_ssh_folder
 from bireme.admission.words import describe
 from bireme.api.job import RunPolicy
@@ -49,7 +50,7 @@ def check(job: MPIJob, out: Findings) -> None:
     check_worker_names(job.metadata, spec.worker.replicas, out)
     check_worker_template(
         spec.worker.template, WORKER_CONTAINER, _TEMPLATE, out, command="spec.worker.cmd",
-        launcher=LAUNCHER_CONTAINER, queued=spec.scheduler is not None,
+        launcher=LAUNCHER_CONTAINER, queued=is_queued(spec.scheduler),
     )  # fmt: skip
     check_ssh_folder(spec.ssh.ssh_auth_mount_path, ("spec", "ssh", "sshAuthMountPath"), out)
     _check_mca(spec.mca, out)

@@ -6,11 +6,17 @@ from typing import Any, Final
 from bireme.admission.pods import check_resources
 from bireme.admission.problems import Findings
 from bireme.admission.words import describe
+from bireme.api.job import SchedulePolicy
 from bireme.api.names import MAX_LABEL, is_label_value, is_qualified_name
 from bireme.api.paths import Path
 from bireme.api.scheduler import PodGroup, Queue
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def is_queued(scheduler: SchedulePolicy | None) -> bool:
+    """Whether a job names a queue: a scheduler that is empty means the cluster's own."""
+    return scheduler is not None and scheduler.t9k_scheduler is not None
 
 
 def check_queue(queue: Queue, out: Findings) -> None:

@@ -1,10 +1,8 @@
 """`bireme render`: the objects that a job would be made of, offline."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
-import msgspec
 
 from bireme.admission import default, is_valid, validate
 from bireme.api.kinds import JOB_KINDS, find_kind
@@ -12,13 +10,11 @@ from bireme.api.paths import format_path
 from bireme.cli.sources import read_sources
 from bireme.manifest import read
 from bireme.manifest.writer import write
-from bireme.planning import Observed, Settings, plan
-from bireme.planning.actions import Create
+from bireme.planning import Settings
 from bireme.planning.observed import CLUSTER, EMBEDDED, Keys
+from bireme.planning.offline import objects_of
 
-_NOWHERE_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _REDACTED = "<redacted>"
-_UID = "00000000-0000-0000-0000-000000000000"
 
 
 @click.command()
@@ -81,13 +77,10 @@ def _render(source: str, value: Any, namespace: str, profile: str, *, show_secre
         raise click.ClickException(
             f"{source}: {format_path(first.path)}: {first.message}\n\nhint: bireme validate -f {source}"
         )
-    metadata = {"namespace": namespace, **manifest["metadata"], "uid": _UID}
-    metadata.setdefault("name", f"{metadata.get('generateName', '')}xxxxx")
-    job: Any = msgspec.convert({**manifest, "metadata": metadata, "status": None}, kind.struct)
     settings = Settings(profile=EMBEDDED if profile == "embedded" else CLUSTER)
-    made = plan(Observed(job, keys=_keys(show_secrets=show_secrets), settings=settings), _NOWHERE_NOW)
-    creates = [action.object for action in made.actions if isinstance(action, Create)]
-    return [[_shown(obj, show_secrets=show_secrets) for obj in creates]]
+    keys = _keys(show_secrets=show_secrets)
+    objects = objects_of(kind, manifest, namespace, keys=keys, settings=settings)
+    return [[_shown(obj, show_secrets=show_secrets) for obj in objects]]
 
 
 def _keys(*, show_secrets: bool) -> Keys:

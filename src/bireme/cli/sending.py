@@ -166,7 +166,7 @@ async def warn_of_quota(connection: Connection, job: Object) -> None:
     if connection.target.daemon is None or not queue:
         return
     from bireme.api.kinds import QUEUE
-    from bireme.control.webhooks.quotas import quota_warning
+    from bireme.control.quotas import quota_warning
     from bireme.kube.resources import resource_of
 
     with contextlib.suppress(NotFound):

@@ -1,6 +1,7 @@
 """A cluster's queues as a user sees them: the scheduler's own picture, made from what may be read."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -50,12 +51,12 @@ async def find_scheduler(client: Client, home: str | None) -> Scheduler:
     leases = await _list_if_allowed(
         client, LEASES, _Lease, namespace=home, field_selector=f"metadata.name={LEASE_NAME}"
     )
-    told = [lease for lease in leases if POLICY_ANNOTATION in lease.metadata.annotations]
-    if not told:
-        return Scheduler(home or "default", Policy(permissions=False))
-    latest = max(told, key=lambda lease: lease.spec.renew_time)
-    policy = msgspec.json.decode(latest.metadata.annotations[POLICY_ANNOTATION], type=Policy)
-    return Scheduler(latest.metadata.namespace, policy)
+    for lease in sorted(leases, key=lambda lease: lease.spec.renew_time, reverse=True):
+        # One that was written by somebody else, or by another version, may say nothing we understand.
+        with contextlib.suppress(KeyError, msgspec.DecodeError):
+            policy = msgspec.json.decode(lease.metadata.annotations[POLICY_ANNOTATION], type=Policy)
+            return Scheduler(lease.metadata.namespace, policy)
+    return Scheduler(home or "default", Policy(permissions=False))
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):

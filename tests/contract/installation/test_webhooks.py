@@ -387,35 +387,31 @@ def test_queues_of_another_engine_are_its_own_to_guard(installation: Installatio
     play(installation, scene)
 
 
-def test_a_group_can_not_be_moved_to_a_queue_that_is_not_allowed(installation: Installation) -> None:
-    plane = installation.plane
+MOVED: dict[str, tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "group": (GROUPS, queued_group(OPEN), {"spec": {"queue": NARROW}}, {"spec": {"minMember": 2}}),
+    "pod": (
+        PODS,
+        queued_pod({"scheduler.tensorstack.dev/queue": OPEN}),
+        {"metadata": {"labels": {"scheduler.tensorstack.dev/queue": NARROW}}},
+        {"metadata": {"labels": {"other": "label"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MOVED)
+def test_nothing_can_be_moved_to_a_queue_that_is_not_allowed(installation: Installation, what: str) -> None:
+    plane, (resource, obj, elsewhere, otherwise) = installation.plane, MOVED[what]
 
     async def scene(admin: Client) -> None:
         await asyncio.to_thread(apply, plane, queue_objects())
         await until(functools.partial(may_edit, admin), seconds=60)
+        name = obj["metadata"]["name"]
         async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
-            await bob.create(GROUPS, PLACE, queued_group(OPEN))
+            await bob.create(resource, PLACE, obj)
             with pytest.raises(Forbidden, match="may not use the queue narrow"):
-                await bob.patch(GROUPS, PLACE, "g", {"spec": {"queue": NARROW}})
-            await bob.patch(GROUPS, PLACE, "g", {"spec": {"minMember": 2}})
-            await bob.delete(GROUPS, PLACE, "g")
-
-    play(installation, scene)
-
-
-def test_a_pod_can_not_be_moved_to_a_queue_that_is_not_allowed(installation: Installation) -> None:
-    plane = installation.plane
-
-    async def scene(admin: Client) -> None:
-        await asyncio.to_thread(apply, plane, queue_objects())
-        await until(functools.partial(may_edit, admin), seconds=60)
-        async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
-            await bob.create(PODS, PLACE, queued_pod({"scheduler.tensorstack.dev/queue": OPEN}))
-            elsewhere = {"metadata": {"labels": {"scheduler.tensorstack.dev/queue": NARROW}}}
-            with pytest.raises(Forbidden, match="may not use the queue narrow"):
-                await bob.patch(PODS, PLACE, "p", elsewhere)
-            await bob.patch(PODS, PLACE, "p", {"metadata": {"labels": {"other": "label"}}})
-            await bob.delete(PODS, PLACE, "p")
+                await bob.patch(resource, PLACE, name, elsewhere)
+            await bob.patch(resource, PLACE, name, otherwise)
+            await bob.delete(resource, PLACE, name)
 
     play(installation, scene)
 

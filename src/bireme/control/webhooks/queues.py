@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB, POD_GROUP, QUEUE, find_kind
 from bireme.api.scheduler import DEFAULT_QUEUE
-from bireme.control.webhooks.quotas import quota_warning
+from bireme.control.quotas import quota_warning
 from bireme.control.webhooks.reviews import Object, Request, allow, deny
 from bireme.kube.client import Client
 from bireme.kube.errors import NotFound

@@ -1,6 +1,9 @@
 """One daemon for all tests that need not break it."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -23,6 +26,15 @@ def nameless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     made.start()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that a stranger can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="bireme-home-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -97,6 +97,10 @@ BAD: dict[str, tuple[str, Object]] = {
         f"{SUM}if world.rank == 3: os._exit(3)\n{WAIT}",
         {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
     ),
+    "exit 3 amid a collective": (
+        "for turn in range(10**6):\n    if (turn, world.rank) == (9, 3): os._exit(3)\n    world.Barrier()\n",
+        {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
+    ),
     "abort": (
         f"if world.rank == 2: world.Abort(7)\n{WAIT}",
         {"replica": "bad-worker-1", "rank": 2, "exitCode": 7},

@@ -1,7 +1,8 @@
 """Jobs that are made of a command alone."""
 
 import re
-from pathlib import PurePath
+import shutil
+from pathlib import Path, PurePath
 from typing import Any
 
 Object = dict[str, Any]
@@ -34,6 +35,13 @@ def build_generic_job(name: str, replicas: int, command: list[str], image: str =
     template = _template("worker", image, command=words)
     spec: Object = {"replicaSpecs": [{"type": "worker", "replicas": replicas, "template": template}]}
     return {"apiVersion": _BATCH, "kind": "GenericJob", "metadata": {"name": name}, "spec": spec}
+
+
+def mpi_folder(program: str) -> str | None:
+    """Where a program has an mpirun beside it, as in a virtual environment: another one may not suit it."""
+    found = shutil.which(program)
+    folder = Path(found).absolute().parent if found else None
+    return str(folder) if folder and shutil.which("mpirun", path=str(folder)) else None
 
 
 def job_name(command: list[str], suffix: str) -> str:

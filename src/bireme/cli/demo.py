@@ -59,5 +59,5 @@ async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
     from bireme.cli.watching import watch_jobs
 
     async with connected(embedded(daemon), quiet=True) as connection:
-        jobs = await send(connection, objects, None, caller_annotations(ours_first=True))
+        jobs = await send(connection, objects, None, caller_annotations(str(Path(sys.executable).parent)))
         return await watch_jobs(connection, jobs)

@@ -76,7 +76,20 @@ def command(
     said = {"bireme.dev/driver": driver} if driver else {}
     here = target.daemon is not None and "podman" not in (driver, target.daemon.driver)
     unused = bool(files) and here and _name_images(objects)
-    raise SystemExit(run(_run(target, asked.namespace, objects, said, images_unused=unused, detach=detach)))
+    going = _run(
+        target, asked.namespace, objects, said, _own_mpi(program), images_unused=unused, detach=detach
+    )
+    raise SystemExit(run(going))
+
+
+def _own_mpi(program: Program) -> list[str]:
+    """The folder of the mpirun that came with an MPI program, if any."""
+    if program.mpi is None:
+        return []
+    from bireme.cli.adhoc import mpi_folder
+
+    folder = mpi_folder(program.words[0])
+    return [] if folder is None else [folder]
 
 
 def _name_images(objects: list[Object]) -> bool:
@@ -147,6 +160,7 @@ async def _run(
     namespace: str | None,
     objects: list[Object],
     said: dict[str, str],
+    first: list[str],
     *,
     images_unused: bool,
     detach: bool,
@@ -159,7 +173,7 @@ async def _run(
     async with connected(target, namespace) as connection:
         if images_unused:
             say("note: images are not used, but the programs of this machine (--driver podman uses images)")
-        jobs = await send(connection, objects, namespace, caller_annotations() | said)
+        jobs = await send(connection, objects, namespace, caller_annotations(*first) | said)
         if detach or not jobs:
             for job in jobs:
                 click.echo(job.title)

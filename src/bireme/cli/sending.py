@@ -21,13 +21,12 @@ PATH = "bireme.dev/path"
 _GONE_SECONDS = 60.0
 
 
-def caller_annotations(*, ours_first: bool = False) -> dict[str, str]:
+def caller_annotations(*first: str) -> dict[str, str]:
     """The caller's directory and PATH, which the pods of a job get on this machine.
 
-    Programs that came with this Python, such as mpirun, are found there too: after all others, or first.
+    Programs in these folders are found first, those that came with this Python, such as mpirun, last.
     """
-    ours, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
-    parts = [ours, *path.split(os.pathsep)] if ours_first else [*path.split(os.pathsep), ours]
+    parts = [*first, *os.environ.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent)]
     return {DIRECTORY: str(Path.cwd()), PATH: os.pathsep.join(dict.fromkeys(parts))}
 
 

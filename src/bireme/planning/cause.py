@@ -31,7 +31,8 @@ _WORKER: Final = re.compile(r"worker (\S+) \(node rank [0-9]+\) exited with code
 
 def tail(text: str) -> str:
     """The end of a message: at most 20 lines and 2 KiB."""
-    lines = text.rstrip("\n").split("\n")[-MAX_LINES:]
+    # mpirun ends its last line with a NUL.
+    lines = text.replace("\0", "").rstrip().split("\n")[-MAX_LINES:]
     data = "\n".join(lines).encode()[-MAX_BYTES:]
     return data.decode(errors="ignore")
 

@@ -18,6 +18,8 @@ KUBECTL_FOLDER: Final = "/opt/bireme"
 IDLE: Final = ["sleep", "infinity"]
 NOBODY: Final = 65532
 """The user of the controller's image."""
+_ABORT_DELAY: Final = {"name": "OMPI_MCA_mpi_abort_delay", "value": "1"}
+"""A rank that loses its peer waits so long before it aborts, so that mpirun hears of the peer first."""
 _SMALL: Final = {"cpu": "50m", "memory": "64Mi"}
 
 
@@ -127,7 +129,7 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
     result["containers"] = [
         {
             **container,
-            "env": [*(container.get("env") or ()), *env],
+            "env": [_ABORT_DELAY, *(container.get("env") or ()), *env],
             "volumeMounts": [*(container.get("volumeMounts") or ()), *mounts],
         }
         if container.get("name") == main

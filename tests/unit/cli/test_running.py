@@ -11,13 +11,14 @@ from click.testing import CliRunner
 
 from bireme.admission import default, is_valid, validate
 from bireme.api.names import is_dns_1035
-from bireme.cli.adhoc import build_generic_job, build_mpi_job, job_name
+from bireme.cli.adhoc import build_generic_job, build_mpi_job, job_name, mpi_folder
 from bireme.cli.apply import differences
 from bireme.cli.durations import duration, shown
 from bireme.cli.endings import describe_end, exit_code
 from bireme.cli.failures import Failure
 from bireme.cli.main import cli
 from bireme.cli.screen import Lines, Screen, colour_of
+from bireme.cli.sending import PATH, caller_annotations
 from bireme.cli.table import print_table
 from bireme.cli.vocabulary import named, qualified
 from bireme.cli.wait import read_goal, verdict
@@ -69,6 +70,20 @@ def test_a_job_is_named_after_what_it_runs(command: list[str], expected: str) ->
 )
 def test_a_job_of_a_command_is_valid(made: Object) -> None:
     assert is_valid(validate(default(made)))
+
+
+def test_the_mpirun_beside_a_program_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("its/python", "its/mpirun", "other/tool", "system/mpirun"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/system:{tmp_path}/other:{tmp_path}/its")
+    monkeypatch.chdir(tmp_path)
+    assert [mpi_folder(word) for word in ("python", "its/python", f"{tmp_path}/its/python")] == [
+        f"{tmp_path}/its"
+    ] * 3
+    assert [mpi_folder(word) for word in ("tool", "other/tool", "nowhere")] == [None] * 3
+    first = caller_annotations(f"{tmp_path}/its")[PATH].split(":")
+    assert first[:3] == [f"{tmp_path}/{name}" for name in ("its", "system", "other")]
 
 
 def test_dollars_of_a_command_reach_it_unchanged() -> None:

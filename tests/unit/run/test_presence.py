@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -66,24 +67,23 @@ OURS = f"import sys; sys.path.insert(0, sys.argv[1]); import bireme.node.shim.tr
 @pytest.mark.parametrize(
     ("program", "told", "variables", "is_left"),
     [
-        (OURS, "node/pods", {}, True),
-        (SLEEP, "elsewhere", {"BIREME_PODS": "node/names/default"}, True),
-        (SLEEP, "elsewhere", {"BIREME_POD_UID": "1"}, True),
-        (OURS, "nodes", {"BIREME_PODS": "nodes/names/default"}, False),
-        (SLEEP, "node/pods/1/output/main/0.log", {"OLDPWD": "node/pods/1"}, False),
-        (SLEEP, "elsewhere", {"BIREME_POD_UID": "2"}, False),
+        (OURS, "{folder}/node/pods", {}, True),
+        (SLEEP, "elsewhere", {"BIREME_PODS": "{folder}/node/names/default"}, True),
+        (SLEEP, "elsewhere", {"BIREME_POD_UID": "{uid}"}, True),
+        (OURS, "{folder}/nodes", {"BIREME_PODS": "{folder}/nodes/names/default"}, False),
+        (SLEEP, "{folder}/node/pods/{uid}/output/main/0.log", {"OLDPWD": "{folder}/node/pods/{uid}"}, False),
+        (SLEEP, "elsewhere", {"BIREME_POD_UID": "another"}, False),
     ],
     ids=["shim", "process", "container", "other folder", "bystander", "other pod"],
 )
 def test_what_pods_left_is_found_and_ended_and_nobody_else(
     tmp_path: Path, program: str, told: str, variables: dict[str, str], is_left: bool
 ) -> None:
-    (tmp_path / "node/pods/1").mkdir(parents=True)
-    command = [sys.executable, "-I", "-S", "-c", program, str(ROOT), f"{tmp_path}/{told}"]
-    env = {
-        name: value if name == "BIREME_POD_UID" else f"{tmp_path}/{value}"
-        for name, value in variables.items()
-    }
+    # Not the pod of another test, which may run right now.
+    uid = uuid4().hex
+    (tmp_path / f"node/pods/{uid}").mkdir(parents=True)
+    command = [sys.executable, "-I", "-S", "-c", program, str(ROOT), told.format(folder=tmp_path, uid=uid)]
+    env = {name: value.format(folder=tmp_path, uid=uid) for name, value in variables.items()}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.commands import EXAMPLES, Bireme, Terminal
+from support.commands import EXAMPLES, Bireme
 from support.here import eventually
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -64,7 +64,7 @@ def test_apply_shows_the_change_on_a_terminal_and_asks(
     bireme: Bireme, answer: str, code: int, word: str, told: str
 ) -> None:
     manifest = ready_to_change(bireme, f"asked-{answer}")
-    terminal = Terminal(bireme, ["apply", "-f", str(manifest)])
+    terminal = bireme.on_terminal("apply", "-f", str(manifest))
     terminal.expect("-  word: before")
     terminal.expect("+  word: after")
     terminal.expect("apply this?")
@@ -76,7 +76,7 @@ def test_apply_shows_the_change_on_a_terminal_and_asks(
 
 def test_apply_does_not_ask_where_that_is_not_wanted(bireme: Bireme) -> None:
     manifest = ready_to_change(bireme, "unasked")
-    terminal = Terminal(bireme, ["apply", "-y", "-f", str(manifest)])
+    terminal = bireme.on_terminal("apply", "-y", "-f", str(manifest))
     assert terminal.end() == 0
     assert "apply this?" not in terminal.text
     assert "configmap/unasked changed\r\n" in terminal.text

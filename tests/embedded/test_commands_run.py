@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from support.commands import BIREME, Bireme, Terminal
+from support.commands import BIREME, Bireme
+from support.terminals import Terminal
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -120,8 +121,8 @@ def test_a_second_ctrl_c_does_not_wait_for_a_pod_that_ignores_the_first(bireme: 
 
 
 def test_on_a_terminal_ctrl_c_asks_and_a_detached_job_goes_on(bireme: Bireme) -> None:
-    terminal = Terminal(
-        bireme, ["run", "--name", "left", "--replicas", "1", "--", "sh", "-c", "echo up; sleep 1000"]
+    terminal = bireme.on_terminal(
+        "run", "--name", "left", "--replicas", "1", "--", "sh", "-c", "echo up; sleep 1000"
     )
     terminal.expect("up\r\n")
     terminal.interrupt()
@@ -140,7 +141,7 @@ def asked(bireme: Bireme, name: str, script: str, grace: int = 30) -> Terminal:
         "{spec: {", f"{{spec: {{terminationGracePeriodSeconds: {grace}, "
     )
     manifest.write_text(text)
-    terminal = Terminal(bireme, ["run", "-f", str(manifest)])
+    terminal = bireme.on_terminal("run", "-f", str(manifest))
     terminal.expect("up\r\n")
     terminal.interrupt()
     terminal.expect("[s]top / [d]etach / [c]ontinue: ")
@@ -179,7 +180,7 @@ def test_on_a_terminal_a_second_ctrl_c_answers_the_question_of_the_first(bireme:
 
 def test_a_terminal_gets_colours_and_a_status_line(bireme: Bireme) -> None:
     command = ["run", "--name", "seen", "--replicas", "1", "--", "sh", "-c", "sleep 0.3; echo here"]
-    terminal = Terminal(bireme, command)
+    terminal = bireme.on_terminal(*command)
     assert terminal.end() == 0
     assert re.search(r"\x1b\[\d+mworker-0 \| \x1b\[0mhere", terminal.text)
     assert re.search(r"seen (Pending|Running) \d/1 · \d+s", terminal.text)
@@ -187,7 +188,7 @@ def test_a_terminal_gets_colours_and_a_status_line(bireme: Bireme) -> None:
 
 def test_no_colour_where_it_is_not_wanted(bireme: Bireme) -> None:
     command = ["run", "--name", "plain", "--replicas", "1", "--", "echo", "here"]
-    terminal = Terminal(bireme, command, NO_COLOR="1")
+    terminal = bireme.on_terminal(*command, NO_COLOR="1")
     assert terminal.end() == 0
     assert "worker-0 | here" in terminal.text
 

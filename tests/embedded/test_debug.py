@@ -1,16 +1,13 @@
 """Debug mode: pods that wait for somebody to look around in them, with kubectl and a terminal."""
 
-import os
-import pty
-import select
 import subprocess
-from collections.abc import Sequence
 
 import pytest
 
 from support.control_plane import BinariesMissingError, find_kubectl
 from support.fixtures import unavailable
 from support.here import PATIENCE_SECONDS, Here, Object, eventually, generic, replica, shell
+from support.terminals import Terminal
 
 pytestmark = pytest.mark.xdist_group("here")
 
@@ -31,26 +28,6 @@ def run(here: Here, *arguments: str) -> str:
     return done.stdout
 
 
-def on_terminal(command: Sequence[str], typed: str, size: tuple[int, int]) -> tuple[int, str]:
-    """Run a command on a terminal of its own, type something, and return its exit code and all it showed."""
-    ours, theirs = pty.openpty()
-    os.set_blocking(ours, False)
-    subprocess.run(["stty", "rows", str(size[0]), "cols", str(size[1])], stdin=theirs, check=True)
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = ""
-    while select.select([ours], [], [], PATIENCE_SECONDS)[0]:
-        try:
-            shown += os.read(ours, 1 << 16).decode(errors="replace")
-        except OSError:
-            break
-        if typed and ("# " in shown or "$ " in shown):
-            os.write(ours, typed.encode())
-            typed = ""
-    os.close(ours)
-    return process.wait(PATIENCE_SECONDS), shown
-
-
 def runs(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") == "Running"
 
@@ -64,11 +41,12 @@ def test_a_terminal_in_a_pod_is_a_real_one(here: Here) -> None:
     here.create(job)
     here.until_pod("look-a-0", runs)
     exec_ = kubectl(here, "exec", "-it", "look-a-0", "--", "sh")
-    typed = 'tty; stty size; echo "host $HOSTNAME, sum $((40 + 2))"; exit 7\n'
-    code, shown = on_terminal(exec_, typed, (31, 97))
-    assert code == 7
-    for wanted in ("/dev/pts/", "31 97", "host look-a-0, sum 42"):
-        assert wanted in shown
+    with Terminal(exec_, (31, 97)) as terminal:
+        eventually(lambda: terminal.said("stty size\n", "31 97"))
+        terminal.type('tty; echo "host $HOSTNAME, sum $((40 + 2))"; exit 7\n')
+        assert terminal.end() == 7
+    for wanted in ("/dev/pts/", "host look-a-0, sum 42"):
+        assert wanted in terminal.text
     assert here.output("look-a-0") == ""
     here.delete(job)
 
@@ -101,6 +79,93 @@ def test_whoever_attaches_hears_what_a_container_says_from_then_on(here: Here) -
         assert listener.wait(PATIENCE_SECONDS) == 0
     assert (set(said[:-1]) <= {"now"}, said[-1]) == (True, "after")
     here.delete(job)
+
+
+TALK = 'while read word; do case "$word" in bye) exit 5;; esac; echo "heard $word, $(stty size)"; done'
+
+
+def talkative(name: str, script: str, **console: bool) -> Object:
+    made = replica("a", script)
+    made["template"]["spec"]["containers"][0] |= console
+    return generic(name, made)
+
+
+def test_a_container_with_a_terminal_can_be_talked_to_again_and_again(here: Here) -> None:
+    """Whoever leaves leaves it running; the next one has a terminal of another size."""
+    job = talkative("talk", TALK, stdin=True, tty=True)
+    created = here.create(job)
+    here.until_pod("talk-a-0", runs)
+    command = kubectl(here, "attach", "-it", "talk-a-0")
+    with Terminal(command, (24, 80)) as first:
+        eventually(lambda: first.said("one\n", "heard one, 24 80"))
+        first.resize(40, 132)
+        eventually(lambda: first.said("again\n", "heard again, 40 132"))
+    with Terminal(command, (31, 97)) as second:
+        eventually(lambda: second.said("two\n", "heard two, 31 97"))
+        assert "heard one" not in second.text
+        second.type("bye\n")
+        assert second.end() == 5
+    assert here.end_of(created)["firstFailure"]["exitCode"] == 5
+    assert "heard one, 24 80\n" in here.output("talk-a-0")
+    here.delete(job)
+
+
+def test_a_terminal_loses_nothing_of_what_is_said_at_the_end(here: Here) -> None:
+    job = talkative("much", "seq 20000; printf last", tty=True)
+    assert here.play(job)["phase"] == "Succeeded"
+    expected = "".join(f"{number}\n" for number in range(1, 20001)) + "last"
+    assert here.output("much-a-0") == expected
+    here.delete(job)
+
+
+@pytest.mark.parametrize("once", [True, False], ids=["once", "more than once"])
+def test_what_is_handed_in_ends_with_its_first_sender_if_it_says_so(here: Here, once: bool) -> None:
+    name = "reader"
+    job = talkative(name, "wc -c", stdin=True, stdinOnce=once)
+    created = here.create(job)
+    here.until_pod("reader-a-0", runs)
+    attach = kubectl(here, "attach", "-i", "reader-a-0")
+    with subprocess.Popen(attach, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
+        assert sender.stdin is not None
+        assert sender.stdout is not None
+        sender.stdin.write(b"x" * 300_000)
+        sender.stdin.close()
+        if once:
+            assert sender.stdout.read().strip() == b"300000"
+            assert here.end_of(created)["phase"] == "Succeeded"
+        else:
+            with pytest.raises(subprocess.TimeoutExpired):
+                sender.wait(1)
+            assert runs(here.pod("reader-a-0"))
+            sender.kill()
+    here.delete(job)
+
+
+def test_a_container_that_reads_nothing_gets_nothing(here: Here) -> None:
+    job = generic("deaf", replica("a", "cat; until test -e over; do echo now; sleep 0.1; done"))
+    here.create(job)
+    here.until_pod("deaf-a-0", runs)
+    attach = kubectl(here, "attach", "-i", "deaf-a-0")
+    with subprocess.Popen(attach, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
+        assert sender.stdin is not None
+        assert sender.stdout is not None
+        sender.stdin.write(b"hello\n")
+        sender.stdin.flush()
+        assert sender.stdout.readline() == b"now\n"
+        (here.work / "over").touch()
+        assert set(sender.stdout.read().split()) <= {b"now"}
+        assert sender.wait(PATIENCE_SECONDS) == 0
+    assert set(here.output("deaf-a-0").split()) == {"now"}
+    here.delete(job)
+
+
+def test_kubectl_run_brings_input_and_takes_output(here: Here) -> None:
+    words = ["--image=none", "--restart=Never", "--quiet", "-i", "--rm", "--command"]
+    command = kubectl(here, "run", "filter", *words, "--", "tr", "a-z", "A-Z")
+    done = subprocess.run(
+        command, input=b"hello\n", capture_output=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, b"HELLO\n"), done.stderr
 
 
 def test_the_command_of_debug_replaces_that_of_the_job_and_flipping_it_back_runs_the_job(here: Here) -> None:

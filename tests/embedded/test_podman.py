@@ -12,10 +12,11 @@ import pytest
 
 from bireme.run.presence import wait_gone
 from support import images
-from support.commands import Bireme, Terminal, daemon
+from support.commands import Bireme, daemon
 from support.control_plane import BinariesMissingError, find_kubectl
 from support.fixtures import unavailable
 from support.images import podman
+from support.terminals import Terminal
 
 pytestmark = pytest.mark.xdist_group("podman")
 SECONDS = 60.0
@@ -176,8 +177,9 @@ def test_an_image_that_can_not_be_had_is_told(bireme: Bireme) -> None:
             "OOMKilled",
         ),
         ("", {"command": ["no-such-program"]}, 127, "StartError"),
+        ("", {"command": ["no-such-program"], "tty": True}, 127, "StartError"),
     ],
-    ids=["exit", "first process can't kill itself", "memory", "no program"],
+    ids=["exit", "first process can't kill itself", "memory", "no program", "no program on a terminal"],
 )
 def test_how_it_ended_is_in_the_status(
     bireme: Bireme, script: str, fields: dict[str, Any], code: int, reason: str
@@ -210,12 +212,34 @@ def test_commands_run_inside_with_their_own_streams(bireme: Bireme) -> None:
 def test_a_command_with_a_terminal_sees_one(bireme: Bireme) -> None:
     name = begin(bireme, job("tty", replica(container("echo up; sleep 1000"))), "up")
     program, *arguments = kubectl(bireme, "exec", "-it", f"{name}-worker-0", "--", "sh")
-    terminal = Terminal(bireme, arguments, program)
+    terminal = bireme.on_terminal(*arguments, program=program)
     terminal.type("tty; echo got $((40 + 2))\n")
     terminal.expect("/dev/pts/")
     terminal.expect("got 42")
     terminal.type("exit 6\n")
     assert terminal.end() == 6
+    bireme("delete", name)
+
+
+def test_a_container_with_a_terminal_can_be_talked_to(bireme: Bireme) -> None:
+    script = 'echo up; while read a; do test $a != bye || exit 5; echo "heard $a, $(stty size)"; done'
+    talking = job("talk", replica(container(script, stdin=True, tty=True)))
+    name = begin(bireme, talking, "up")
+    command = kubectl(bireme, "attach", "-it", f"{name}-worker-0")
+    for size, shown in (((24, 80), "24 80"), ((31, 97), "31 97")):
+        with Terminal(command, size) as terminal:
+            until(lambda shown=shown, terminal=terminal: terminal.said("one\n", f"heard one, {shown}"))  # type: ignore[misc]
+    with Terminal(command) as terminal:
+        terminal.type("bye\n")
+        assert terminal.end() == 5
+    bireme("delete", name)
+
+
+def test_a_container_reads_what_it_is_sent(bireme: Bireme) -> None:
+    name = begin(bireme, job("reads", replica(container("echo up; wc -c", stdin=True, stdinOnce=True))), "up")
+    command = kubectl(bireme, "attach", "-i", f"{name}-worker-0")
+    done = subprocess.run(command, input=b"x" * 300_000, capture_output=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, b"300000"), done.stderr
     bireme("delete", name)
 
 

@@ -3,20 +3,18 @@
 import contextlib
 import json
 import os
-import pty
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from bireme.node.shim.tree import all_processes
 from support.here import eventually
 from support.reaper import watch_over
+from support.terminals import PATIENCE_SECONDS, Terminal
 
 BIREME = Path(sys.executable).with_name("bireme")
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE_SECONDS = 60
 
 
 class Bireme:
@@ -46,6 +44,10 @@ class Bireme:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def on_terminal(self, *args: str, program: str = str(BIREME), **environ: str) -> Terminal:
+        """Start a command on a terminal."""
+        return Terminal([program, *args], cwd=self.work, env=self.environment(TERM="xterm", **environ))
 
     def __call__(
         self,
@@ -103,52 +105,6 @@ class Bireme:
                 if mark in Path(f"/proc/{pid}/{part}").read_bytes():
                     return True
         return False
-
-
-class Terminal:
-    """A command on a terminal of its own, which is its controlling one."""
-
-    def __init__(
-        self, bireme: Bireme, args: Sequence[str], program: str = str(BIREME), **environ: str
-    ) -> None:
-        self._ours, theirs = pty.openpty()
-        self.text = ""
-        self._more = threading.Condition()
-        self.process = subprocess.Popen(
-            ["setsid", "--ctty", program, *args],
-            cwd=bireme.work,
-            env=bireme.environment(TERM="xterm", **environ),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def expect(self, text: str) -> None:
-        """Wait until this was written."""
-        with self._more:
-            assert self._more.wait_for(lambda: text in self.text, PATIENCE_SECONDS), self.text
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def interrupt(self) -> None:
-        self.type("\x03")
-
-    def end(self) -> int:
-        code = self.process.wait(PATIENCE_SECONDS)
-        self._reader.join(PATIENCE_SECONDS)
-        os.close(self._ours)
-        return code
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            while data := os.read(self._ours, 1 << 16):
-                with self._more:
-                    self.text += data.decode(errors="replace")
-                    self._more.notify_all()
 
 
 @contextlib.contextmanager

@@ -131,6 +131,7 @@ class ProcessDriver:
             "mounts": mounts,
             "scratch": str(scratch),
             "cgroups": held.folders,
+            **console(container),
             "notices": found.notices,
         }
 
@@ -211,6 +212,11 @@ class ProcessDriver:
             for mount in container.get("volumeMounts") or ()
             if mount["name"].startswith(_OURS)
         }
+
+
+def console(container: Object) -> dict[str, Any]:
+    """What of an order says what a container reads from."""
+    return {key: True for key in ("stdin", "tty") if container.get(key)}
 
 
 def hostname(pod: Object) -> str:

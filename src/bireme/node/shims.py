@@ -263,15 +263,32 @@ async def _forward(channel: wire.Channel, signals: "asyncio.Queue[int]") -> None
 
 def open_socket(folder: PodFolder) -> socket.socket:
     """A TCP socket, not yet connected, in the network of a pod; it may take a moment. Raises ShimError."""
+    return socket.socket(fileno=_given(folder, {"do": "socket"}))
+
+
+def open_input(folder: PodFolder, container: str) -> int:
+    """Where what a container reads is written to, or its terminal; it may take a moment. Raises ShimError."""
+    return _given(folder, {"do": "attach", "container": container})
+
+
+def close_input(folder: PodFolder, container: str) -> None:
+    """Let the input of a container end, if it still runs; it may take a moment."""
+    with contextlib.suppress(OSError), wire.connect(str(folder.path)) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        wire.Channel(connection).send({"do": "close-input", "container": container})
+
+
+def _given(folder: PodFolder, order: dict[str, Any]) -> int:
+    """The descriptor that an order is answered with."""
     try:
         with wire.connect(str(folder.path)) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             channel = wire.Channel(connection)
-            channel.send({"do": "socket"})
+            channel.send(order)
             channel.receive()
             descriptors = channel.take_descriptors()
     except (OSError, ValueError) as error:
         raise ShimError(f"the pod has ended: {error}") from error
     if not descriptors:
-        raise ShimError("the pod has ended")
-    return socket.socket(fileno=descriptors[0])
+        raise ShimError("the pod, or what is asked of it, has ended")
+    return descriptors[0]

@@ -4,13 +4,10 @@ import asyncio
 import contextlib
 import os
 import pty
-import struct
-import termios
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from fcntl import ioctl
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from bireme.apiserver import errors
 from bireme.apiserver.serving.gateway import ExecOptions, LogOptions, Session
@@ -21,8 +18,7 @@ from bireme.node.output import Wanted, read
 from bireme.node.seen import Object
 from bireme.node.shims import ShimError
 from bireme.node.times import read_time
-
-_CHUNK: Final = 1 << 16
+from bireme.run.streams import feed, pump, resize
 
 
 class NodeGateway:
@@ -56,7 +52,7 @@ class NodeGateway:
             name = pod["metadata"]["name"]
             raise errors.bad_request(f'container "{options.container}" in pod "{name}" is not running')
         if not options.command:
-            return await _attach(keeper, options.container, session)
+            return await _attach(keeper, options, session)
         try:
             if options.tty:
                 return await _with_terminal(keeper, options, session)
@@ -101,24 +97,63 @@ def _why_no_output(pod: Object, options: LogOptions) -> str:
     return f'container "{options.container}" in pod "{name}" is waiting to start'
 
 
-async def _attach(keeper: Keeper, container: str, session: Session) -> int:
-    """Pass on what a container writes from now on, until it ends. It reads nothing: nothing is handed in."""
+async def _attach(keeper: Keeper, options: ExecOptions, session: Session) -> int:
+    """Pass on what a container writes from now on, until it ends, and hand in what it is to read."""
+    hearing = asyncio.create_task(_hear(keeper, options.container, session))
+    # It has found the end of the output by now: an answer to what is handed in comes after it.
+    await asyncio.sleep(0)
+    talking = asyncio.create_task(_talk(keeper, options, session))
+    try:
+        await hearing
+    finally:
+        for task in (hearing, talking):
+            task.cancel()
+        await asyncio.gather(hearing, talking, return_exceptions=True)
+    return keeper.exit_code(options.container)
+
+
+async def _hear(keeper: Keeper, container: str, session: Session) -> None:
     attempt = keeper.attempt_of(container)
     assert attempt is not None, "it runs"
     path, opened = _open(keeper, container, attempt)
-    over, wanted = (lambda: not keeper.runs(container)), Wanted(tail_lines=0)
-    async for chunk in read(path, wanted, over, opened=opened):
-        await session.write(1, chunk)
-    return keeper.exit_code(container)
+    with keeper.changes() as changed:
+        over, wanted = (lambda: not keeper.runs(container)), Wanted(tail_lines=0)
+        async for chunk in read(path, wanted, over, changed, opened):
+            await session.write(1, chunk)
+
+
+async def _talk(keeper: Keeper, options: ExecOptions, session: Session) -> None:
+    """Hand in what a client sends, where the container reads it, and tell its terminal of the client's size.
+
+    One whose input has ended before is only listened to.
+    """
+    spec = keeper.container_spec(options.container)
+    reads, has_terminal = options.stdin and spec.get("stdin"), options.tty and spec.get("tty")
+    if not reads and not has_terminal:
+        return
+    try:
+        descriptor = await asyncio.to_thread(shims.open_input, keeper.folder, options.container)
+    except ShimError:
+        return
+    sizes = asyncio.create_task(resize(session, os.dup(descriptor))) if has_terminal else None
+    try:
+        await feed(session, descriptor, wanted=bool(reads))
+        if sizes is not None:
+            await sizes
+    finally:
+        if sizes is not None:
+            sizes.cancel()
+        if reads and spec.get("stdinOnce"):
+            await asyncio.to_thread(shims.close_input, keeper.folder, options.container)
 
 
 async def _with_pipes(keeper: Keeper, options: ExecOptions, session: Session) -> int:
-    stdin, feed = os.pipe()
+    stdin, input_ = os.pipe()
     out, stdout = os.pipe()
     err, stderr = os.pipe()
     try:
-        pumps = [asyncio.create_task(_pump(out, session, 1)), asyncio.create_task(_pump(err, session, 2))]
-        feeding = asyncio.create_task(_feed(session, feed, wanted=options.stdin))
+        pumps = [asyncio.create_task(pump(out, session, 1)), asyncio.create_task(pump(err, session, 2))]
+        feeding = asyncio.create_task(feed(session, input_, wanted=options.stdin))
         running = asyncio.create_task(
             shims.run_in(keeper.folder, options.container, list(options.command), (stdin, stdout, stderr))
         )
@@ -141,9 +176,9 @@ async def _with_pipes(keeper: Keeper, options: ExecOptions, session: Session) ->
 async def _with_terminal(keeper: Keeper, options: ExecOptions, session: Session) -> int:
     ours, theirs = pty.openpty()
     tasks = [
-        asyncio.create_task(_pump(ours, session, 1)),
-        asyncio.create_task(_feed(session, os.dup(ours), wanted=options.stdin)),
-        asyncio.create_task(_resize(session, ours)),
+        asyncio.create_task(pump(ours, session, 1)),
+        asyncio.create_task(feed(session, os.dup(ours), wanted=options.stdin)),
+        asyncio.create_task(resize(session, os.dup(ours))),
     ]
     try:
         running = asyncio.create_task(
@@ -161,48 +196,3 @@ async def _with_terminal(keeper: Keeper, options: ExecOptions, session: Session)
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         os.close(ours)
-
-
-async def _pump(descriptor: int, session: Session, stream: int) -> None:
-    """Send what comes out, until its end."""
-    loop = asyncio.get_running_loop()
-    os.set_blocking(descriptor, False)
-    ready = asyncio.Event()
-    while True:
-        ready.clear()
-        loop.add_reader(descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(descriptor)
-        try:
-            data = os.read(descriptor, _CHUNK)
-        except BlockingIOError:
-            continue
-        except OSError:
-            return
-        if not data:
-            return
-        await session.write(stream, data)
-
-
-async def _feed(session: Session, descriptor: int, *, wanted: bool) -> None:
-    """Hand in what the client sends, until its end."""
-    try:
-        while wanted and (data := await session.read()):
-            await asyncio.to_thread(_write_all, descriptor, data)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
-async def _resize(session: Session, descriptor: int) -> None:
-    while True:
-        size = await session.resized()
-        ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))

@@ -63,8 +63,7 @@ def build_run(wanted: Wanted, image: Image, host: Host) -> list[str]:
         f"--name={wanted.name}",
         f"--label={LABEL}={wanted.pod['metadata']['uid']}",
         "--pull=never",
-        # The container writes into its file itself, as a process does.
-        "--log-driver=passthrough",
+        *_console(wanted.container),
         # The host is the pod's shim here, with a host name and, where the job has one, a network of its own.
         "--network=host",
         "--uts=host",
@@ -86,6 +85,14 @@ def build_run(wanted: Wanted, image: Image, host: Host) -> list[str]:
     if wanted.command:
         words.append(f"--entrypoint={json.dumps(list(wanted.command))}")
     return [*words, wanted.container["image"], *wanted.args]
+
+
+def _console(container: Object) -> list[str]:
+    """The container reads and writes itself what a process would; podman stands between it and a terminal."""
+    reads = ["--interactive"] if container.get("stdin") else []
+    if not container.get("tty"):
+        return ["--log-driver=passthrough", *reads]
+    return ["--log-driver=none", "--detach-keys=", "--tty", *reads]
 
 
 def handed_over(env: Mapping[str, str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ KILL: Final = signal.SIGUSR1
 KILLED: Final = 137
 STARTS_WITHIN_SECONDS: Final = 300.0
 _ROUND_SECONDS: Final = 0.02
+_COMPLAINT_SECONDS: Final = 1.0
 _HEARD: Final = (
     signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
     signal.SIGUSR2,
@@ -207,13 +208,21 @@ class Runner(Attendant):
 
     def _take_complaint(self) -> str:
         """Why podman could not start it: all that is in its output, where it does not belong."""
-        with open(self.order["output"], errors="replace") as file:  # noqa: PTH123
-            lines = [line.strip() for line in file if line.strip()]
+        lines = self._output_lines()
+        deadline = time.monotonic() + _COMPLAINT_SECONDS
+        # What is said on a terminal comes to the file a moment later.
+        while self.order.get("tty") and not lines and time.monotonic() < deadline:
+            time.sleep(_ROUND_SECONDS)
+            lines = self._output_lines()
         os.truncate(self.order["output"], 0)
         told = next(
             (line for line in reversed(lines) if line.startswith("Error:")), lines[-1] if lines else ""
         )
         return told.removeprefix("Error:").strip() or "podman could not start it, and did not say why"
+
+    def _output_lines(self) -> list[str]:
+        with open(self.order["output"], errors="replace") as file:  # noqa: PTH123
+            return [line.strip() for line in file if line.strip()]
 
     def _inspected_oom(self) -> bool:
         reading, writing = os.pipe2(os.O_CLOEXEC)

@@ -20,6 +20,7 @@ from bireme.node.driver import (
     OUTPUT_CAP,
     RUN_ERROR,
     UnstartableError,
+    console,
     message_file,
     sub_path,
 )
@@ -83,6 +84,7 @@ class PodmanDriver:
                 "arguments": build_run(wanted, image, host),
                 "env": handed_over(wanted.env),
                 "output": str(output),
+                "tty": bool(container.get("tty")),
                 "stop_signal": _number(image.stop_signal),
                 "calls": str(place.calls),
                 "pods": str(self._folder.names(pod["metadata"]["namespace"])),
@@ -98,6 +100,7 @@ class PodmanDriver:
             "directory": "/",
             "output": str(output),
             "cap": OUTPUT_CAP,
+            **console(container),
             "enter": [*program, "exec", str(place.order)],
             "kill": int(attendant.KILL),
             "notices": [],

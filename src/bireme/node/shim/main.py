@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bireme.node.shim import children, kernel, namespaces, tree, wire
+from bireme.node.shim.consoles import Console
 from bireme.node.shim.output import Output
 from bireme.node.shim.records import Records
 
@@ -29,6 +30,7 @@ class Shim:
         self._selector = selectors.DefaultSelector()
         self._watchers: dict[wire.Channel, None] = {}
         self._outputs: dict[str, Output] = {}
+        self._consoles: dict[str, Console] = {}
         self._commands: dict[str, children.Command] = {}
         self._kill_signals: dict[str, int] = {}
         self._execs: dict[int, wire.Channel] = {}
@@ -101,6 +103,18 @@ class Shim:
                 self._signal(order["container"], int(order["signal"]))
             case "kill":
                 self._kill(order["container"])
+            case "end":
+                self._ends = True
+            case other:
+                self._oblige(channel, order, other)
+
+    def _oblige(self, channel: wire.Channel, order: dict[str, Any], wanted: Any) -> None:
+        """What is done for whoever asks, and changes nothing of the pod's state."""
+        match wanted:
+            case "attach":
+                self._attach(channel, order["container"])
+            case "close-input":
+                self._consoles[order["container"]].close_input()
             case "exec":
                 self._exec(channel, order)
             case "signal-exec":
@@ -108,8 +122,6 @@ class Shim:
             case "socket":
                 with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
                     channel.send({"made": True}, [made.fileno()])
-            case "end":
-                self._ends = True
             case other:
                 raise ValueError(f"unknown order {other!r}")
 
@@ -149,7 +161,6 @@ class Shim:
             order.get("cgroups", ()),
             order.get("enter", ()),
         )
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         # On record first: were this process killed in between, nothing would be started twice.
         record: dict[str, Any] = {"attempt": attempt, "started": time.time()}
         if command.cgroups:
@@ -158,21 +169,36 @@ class Shim:
         self._records.save()
         self._commands[name] = command
         self._kill_signals[name] = order.get("kill", 0)
+        console = None
         try:
-            child = children.start(command, nothing, output.descriptor, output.descriptor)
+            console = Console(output.descriptor, stdin=order.get("stdin", False), tty=order.get("tty", False))
+            child = children.start(command, *console.given)
         except OSError as error:
             self._could_not_start(record, error)
+            if console is not None:
+                console.end()
             output.close()
             return
-        finally:
-            os.close(nothing)
         process = tree.read_process(child.pid)
         record |= {"pid": child.pid, "start": process.start if process else 0}
         if child.error:
             record["error"] = child.error
         self._outputs[name] = output
+        self._keep(name, console)
         self._changed = True
         self._resume()
+
+    def _keep(self, name: str, console: Console) -> None:
+        console.begin()
+        self._consoles[name] = console
+        if console.is_terminal and console.ours is not None:
+            self._selector.register(console.ours, selectors.EVENT_READ, lambda _: console.pass_on())
+
+    def _attach(self, channel: wire.Channel, name: str) -> None:
+        console = self._consoles.get(name)
+        if console is None or console.ours is None:
+            raise ValueError(f"container {name} takes no input")
+        channel.send({"attached": True}, [console.ours])
 
     def _could_not_start(self, record: dict[str, Any], error: OSError) -> None:
         """The attempt is on record, and has to end there: without a process, as when there are too many."""
@@ -311,6 +337,10 @@ class Shim:
             output.look(time.time())
 
     def _close_output(self, name: str) -> None:
+        if (console := self._consoles.pop(name, None)) is not None:
+            if console.is_terminal and console.ours is not None:
+                self._selector.unregister(console.ours)
+            console.end()
         if (output := self._outputs.pop(name, None)) is not None:
             output.look(time.time())
             output.close()

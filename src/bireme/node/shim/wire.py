@@ -4,12 +4,14 @@ Orders, all with a field `do`:
 
     watch                                    be told the state, now and after each change
     start    container, attempt, argv, env, directory, output, cap?, mounts?, scratch?, cgroups?,
-             enter?, kill?
+             enter?, kill?, stdin?, tty?
                                              start a container; an attempt that was made is left alone;
                                              `enter` is the program that runs others beside it, `kill` the
                                              signal that it takes instead of being killed
     signal   container, signal               signal its first process
     kill     container                       kill it and all that came from it
+    attach   container                       where its input goes, or its terminal
+    close-input  container                   its input ends
     exec     argv, env?, directory?, like?   run a command beside a container, the first unless `like` says,
                                              in its environment and directory unless others are given, with
                                              the three descriptors that come along; waits for its start
@@ -18,7 +20,8 @@ Orders, all with a field `do`:
     end                                      kill all that is left, and go
 
 Answers: `{"state": …}`, `{"exited": code, "signal": number}` after exec, `{"made": true}` with the
-descriptor of a socket, `{"error": "…"}`, with the `container` that could not be started.
+descriptor of a socket, `{"attached": true}` with that of an input, `{"error": "…"}`, with the `container`
+that could not be started.
 """
 
 import array

@@ -92,14 +92,20 @@ def blame(here: Here, job: Object) -> Object:
     return first
 
 
+AMID = "for turn in range(10**6):\n    if (turn, world.rank) == (9, 3): {}\n    world.Barrier()\n"
+"""Others wait for the rank that fails, lose it, and fail as well."""
 BAD: dict[str, tuple[str, Object]] = {
     "exit 3": (
         f"{SUM}if world.rank == 3: os._exit(3)\n{WAIT}",
         {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
     ),
     "exit 3 amid a collective": (
-        "for turn in range(10**6):\n    if (turn, world.rank) == (9, 3): os._exit(3)\n    world.Barrier()\n",
+        AMID.format("os._exit(3)"),
         {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
+    ),
+    "killed amid a collective": (
+        AMID.format("os.kill(os.getpid(), signal.SIGKILL)"),
+        {"replica": "bad-worker-1", "rank": 3, "signal": 9},
     ),
     "abort": (
         f"if world.rank == 2: world.Abort(7)\n{WAIT}",

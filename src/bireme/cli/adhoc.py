@@ -7,7 +7,9 @@ from typing import Any
 
 Object = dict[str, Any]
 
-_INTERPRETERS = re.compile(r"python[0-9.]*|sh|bash|zsh|env|mpirun|mpiexec|nice|time|perl|ruby|node|julia")
+_INTERPRETERS = re.compile(
+    r"python[0-9.]*|mpi4py|sh|bash|zsh|env|mpirun|mpiexec|nice|time|perl|ruby|node|julia"
+)
 _LONGEST_NAME = 30
 _BATCH = "batch.tensorstack.dev/v1beta1"
 LOCAL_IMAGE = "local"

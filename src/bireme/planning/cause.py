@@ -29,6 +29,27 @@ _LACKED: Final = re.compile(_LACKING.format(r"(\S+)"))
 _WORKER: Final = re.compile(r"worker (\S+) \(node rank [0-9]+\) exited with code ([0-9]+)")
 
 
+# What Open MPI says besides, which would push the words of the rank that failed out of the message: how peers
+# lost that rank, that they wait (as they are told to), rules, and a note that is always the same.
+_ECHOES: Final = (
+    re.compile(
+        r"^\[[^]]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]]*\] \*\*\*.*(?:\n|\Z))*",
+        re.MULTILINE,
+    ),
+    re.compile(r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)", re.MULTILINE),
+    re.compile(r"^\s*-{20,}\s*(?:\n|\Z)", re.MULTILINE),
+    re.compile(
+        r"^NOTE: invoking MPI_ABORT causes Open MPI(?:.*\n){1,3}?.*kills them\.(?:\n|\Z)", re.MULTILINE
+    ),
+)
+
+
+def _without_echoes(text: str) -> str:
+    for echo in _ECHOES:
+        text = echo.sub("", text)
+    return text
+
+
 def tail(text: str) -> str:
     """The end of a message: at most 20 lines and 2 KiB."""
     # mpirun ends its last line with a NUL.
@@ -55,7 +76,8 @@ def first_failure(
     first = _earliest(failures, now, workers)
     found = _rank_behind(first, workers, worker_of) if workers else first
     found = _for_want_of_memory(found, workers)
-    return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
+    said = _without_echoes(found.message) if workers else found.message
+    return msgspec.structs.replace(found, message=tail(said) if keep_message else "")
 
 
 def _earliest(failures: Sequence[FirstFailure], now: datetime, workers: Sequence[str]) -> FirstFailure:

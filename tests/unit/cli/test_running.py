@@ -46,6 +46,7 @@ def kubeflow(**conditions: str) -> Object:
     [
         (["./solver", "--input", "a"], "solver-x"),
         (["python3", "-u", "train_model.py"], "train-model-x"),
+        (["python", "-m", "mpi4py", "train.py"], "train-x"),
         (["sh", "-c", "echo hi; exit 1"], "sh-x"),
         (["/opt/My Tool/3D.run"], "job-x"),
         (["env", "A=1", "mpirun", "./ring"], "ring-x"),

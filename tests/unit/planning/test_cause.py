@@ -1,6 +1,11 @@
 """What is kept of a last message."""
 
-from bireme.planning.cause import tail
+from datetime import UTC, datetime
+
+from bireme.api.job import ReplicaStatus
+from bireme.planning.cause import first_failure, tail
+from bireme.planning.outcome import Outcome
+from bireme.planning.replicas import Replica
 
 
 def test_a_message_ends_where_its_words_do() -> None:
@@ -11,3 +16,49 @@ def test_a_message_ends_where_its_words_do() -> None:
 def test_only_the_end_of_a_long_message_is_kept() -> None:
     assert tail("\n".join(map(str, range(100)))).split("\n") == [str(line) for line in range(80, 100)]
     assert len(tail("ä" * 5000).encode()) == 2048
+
+
+LOST = """\
+[job-worker-0:00000] *** An error occurred in Socket closed
+[job-worker-0:00000] *** reported by process [3203334145,1]
+[job-worker-0:00000] *** on a NULL communicator
+[job-worker-0:00000] *** Unknown error
+[job-worker-0:00000] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,
+[job-worker-0:00000] ***    and MPI will try to terminate your MPI job as well)
+"""
+SAID = f"""\
+Traceback (most recent call last):
+  File "train.py", line 4, in <module>
+RuntimeError: the loss is not a number
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD
+  Proc: [[48879,1],3]
+  Errorcode: 1
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+You may or may not see output from other processes, depending on
+exactly when Open MPI kills them.
+--------------------------------------------------------------------------
+{LOST} [job-worker-0:16483] Delaying for 1 seconds before aborting
+{LOST}--------------------------------------------------------------------------
+prterun has exited due to process rank 3 with PID 0 on node job-worker-1 calling
+"abort". This may have caused other processes in the application to be
+terminated by signals sent by prterun (as reported here).
+--------------------------------------------------------------------------
+\0
+"""
+
+
+def test_the_words_of_the_rank_that_failed_are_not_lost_among_those_of_its_peers() -> None:
+    """As the real mpirun said it."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    outcome = Outcome(end="failed", container="mpi-launcher", exit_code=1, message=SAID)
+    launcher = Replica("launcher", 0, "job-launcher", ReplicaStatus(), None, outcome)
+    workers = ["job-worker-0", "job-worker-1"]
+    first = first_failure([launcher], now, keep_message=True, workers=workers)
+    assert first is not None
+    assert (first.replica, first.rank) == ("job-worker-1", 3)
+    lines = first.message.split("\n")
+    assert lines[2] == "RuntimeError: the loss is not a number"
+    assert len(lines) == 10
+    assert not [word for word in ("Socket", "Delaying", "NOTE", "---") if word in first.message]

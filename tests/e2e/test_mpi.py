@@ -20,6 +20,10 @@ RESTRICTED = {
 }
 
 
+APART = f"{SUM}if world.rank == 3: time.sleep(1); os._exit(3)\n{WAIT}"
+AMID = f"{SUM}while True:\n    if world.rank == 3: os._exit(3)\n    world.Barrier()\n"
+
+
 @pytest.mark.smoke
 def test_eight_ranks_on_four_pods_compute_together(stage: Stage) -> None:
     job = mpi_job("sum", stage.image("mpi4"), workers=4, slots=2, clean_up="none")
@@ -70,8 +74,8 @@ def test_ranks_have_the_containers_environment_and_directory(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("image", ["mpi4", "mpi5"])
-def test_the_rank_that_died_is_named(stage: Stage, image: str) -> None:
-    code = f"{SUM}if world.rank == 3: os._exit(3)\n{WAIT}"
+@pytest.mark.parametrize("code", [APART, AMID], ids=["apart", "amid a collective"])
+def test_the_rank_that_died_is_named(stage: Stage, image: str, code: str) -> None:
     job = mpi_job("bad", stage.image(image), code, slots=2)
     stage.create(job)
     cause = stage.wait_phase(job, "Failed")["firstFailure"]

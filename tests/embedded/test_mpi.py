@@ -96,7 +96,7 @@ AMID = "for turn in range(10**6):\n    if (turn, world.rank) == (9, 3): {}\n    
 """Others wait for the rank that fails, lose it, and fail as well."""
 BAD: dict[str, tuple[str, Object]] = {
     "exit 3": (
-        f"{SUM}if world.rank == 3: os._exit(3)\n{WAIT}",
+        f"{SUM}if world.rank == 3: time.sleep(1); os._exit(3)\n{WAIT}",
         {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
     ),
     "exit 3 amid a collective": (

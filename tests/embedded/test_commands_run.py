@@ -2,6 +2,7 @@
 
 import re
 import signal
+import stat
 import subprocess
 
 import pytest
@@ -55,6 +56,45 @@ def test_the_code_of_the_replica_that_failed_first_is_ours(bireme: Bireme) -> No
 def test_a_signal_is_named_and_gives_the_code_of_a_shell(bireme: Bireme) -> None:
     result = bireme("run", "--name", "shot", "--replicas", "1", "--", "sh", "-c", "kill -9 $$", code=137)
     assert "first failure: worker-0: signal 9" in result.stderr
+
+
+def test_what_a_job_writes_is_for_others_to_read(bireme: Bireme) -> None:
+    bireme("run", "--replicas", "1", "--", "sh", "-c", "touch written; mkdir made")
+    modes = [stat.S_IMODE((bireme.work / name).stat().st_mode) for name in ("written", "made")]
+    assert modes == [0o644, 0o755]
+
+
+def test_a_deadline_that_is_missed_is_named(bireme: Bireme) -> None:
+    late = (GREETING % ("late", 1, "exec sleep 100")).replace(
+        "{spec: {", "{spec: {activeDeadlineSeconds: 1, "
+    )
+    result = bireme("run", "-f", "-", input=late, code=143)
+    assert "first failure: worker-0: signal 15 (DeadlineExceeded)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        (
+            "volumes: [{name: v, secret: {secretName: nope}}]",
+            "worker-0: main waits: Secret nope is not there",
+        ),
+        (
+            "serviceAccountName: nobody",
+            'stuck waits: Forbidden: can\'t create Pod stuck-worker-0: pods "stuck-worker-0" is forbidden',
+        ),
+    ],
+    ids=["volume", "account"],
+)
+def test_a_job_that_can_not_start_says_why(bireme: Bireme, field: str, told: str) -> None:
+    text = (GREETING % ("stuck", 1, "true")).replace("{spec: {", f"{{spec: {{{field}, ")
+    (bireme.work / "stuck.yaml").write_text(text)
+    terminal = bireme.on_terminal("run", "-f", "stuck.yaml")
+    terminal.expect(told)
+    terminal.interrupt()
+    terminal.expect("[c]ontinue: ")
+    terminal.type("s\n")
+    assert terminal.end() == 130
 
 
 def test_a_rank_that_dies_is_named_with_its_worker(bireme: Bireme) -> None:

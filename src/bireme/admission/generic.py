@@ -8,7 +8,7 @@ from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template, containers_of
 from bireme.admission.problems import Findings
 from bireme.admission.queueing import is_queued
-from bireme.admission.words import closest, describe, join
+from bireme.admission.words import describe, join
 from bireme.api.generic import FinishRule, GenericJob, GenericJobSpec, ServicePort
 from bireme.api.job import MAX_REPLICAS
 from bireme.api.names import is_dns_1123, is_qualified_name, pod_name
@@ -55,7 +55,7 @@ def _check_rule(rule: FinishRule, counts: Mapping[str, int], path: Path, out: Fi
     for name, indices in rule.items():
         where = (*path, name)
         if name not in counts:
-            near = closest(name, counts)
+            near = out.guess(name, counts)
             hint = f"did you mean `{near}`?" if near else f"known types: {join(counts)}" if counts else None
             message = f"no replica type is named {describe(name)}"
             out.error(where, "unknown-type", message, value=name, hint=hint, at_key=True)
@@ -162,7 +162,7 @@ def _check_variable(
     path: Path,
     out: Findings,
 ) -> None:
-    reason, hint = _why_unresolved(variable, spec, counts)
+    reason, hint = _why_unresolved(variable, spec, counts, out)
     if reason:
         out.error(path, "variable", f"$({name}) can't be resolved: {reason}", value=text, hint=hint)
     elif variable is None and name.startswith(("service.", "replicas[", "replicas.")):
@@ -172,11 +172,11 @@ def _check_variable(
 
 
 def _why_unresolved(
-    variable: Variable | None, spec: GenericJobSpec, counts: Mapping[str, int]
+    variable: Variable | None, spec: GenericJobSpec, counts: Mapping[str, int], out: Findings
 ) -> tuple[str | None, str | None]:
     match variable:
         case Replicas(type_) | Host(type_) if type_ not in counts:
-            near = closest(type_, counts)
+            near = out.guess(type_, counts)
             hint = f"did you mean `{near}`?" if near else f"known types: {join(counts)}"
             return f"no replica type is named {describe(type_)}", hint
         case Host() | Port() if spec.service is None:
@@ -186,5 +186,5 @@ def _why_unresolved(
         case Port(name) if spec.service is not None:
             names = [port.name for port in spec.service.ports]
             if name not in names:
-                return f"no service port is named {describe(name)}", f"known ports: {', '.join(names)}"
+                return f"no service port is named {describe(name)}", f"known ports: {join(names)}"
     return None, None

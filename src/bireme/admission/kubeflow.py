@@ -4,7 +4,7 @@ from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template
 from bireme.admission.problems import Findings, RenameKey
 from bireme.admission.reserved import check_reserved
-from bireme.admission.words import closest, describe, join
+from bireme.admission.words import describe, join
 from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, MPIJobSpec, ReplicaSpec
 from bireme.api.names import KUBEFLOW_PATHS, WORKER_TYPE, launcher_name, pod_name
 from bireme.api.paths import Path
@@ -32,7 +32,7 @@ def _check_types(spec: MPIJobSpec, out: Findings) -> None:
     meant: set[str] = set()
     for name in spec.mpi_replica_specs:
         if name not in (LAUNCHER, WORKER):
-            near = closest(name, (LAUNCHER, WORKER))
+            near = out.guess(name, (LAUNCHER, WORKER))
             meant.add(near or "")
             out.error(
                 (*_REPLICA_SPECS, name),

@@ -1,12 +1,15 @@
 """What admission says about an object: errors that refuse it, warnings that do not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
+from bireme.admission.words import closest
 from bireme.api.paths import Path, format_path
 
+MOST_ERRORS: Final = 100
+_MOST_GUESSES: Final = 50
 Severity = Literal["error", "warning"]
 
 
@@ -74,11 +77,20 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
+class TooManyErrorsError(Exception):
+    """There are so many errors that nobody would read more of them."""
+
+
 class Findings:
-    """Collects problems in the order in which they are found."""
+    """Collects problems in the order in which they are found.
+
+    However large and wrong an object is, to say so costs little: so many errors end the search
+    (TooManyErrorsError), warnings beyond as many are left out, and few words are guessed at.
+    """
 
     def __init__(self) -> None:
         self._problems: list[Problem] = []
+        self._errors = self._warnings = self._guesses = 0
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._problems)
@@ -95,6 +107,9 @@ class Findings:
         at_key: bool = False,
     ) -> None:
         self._problems.append(Problem("error", path, rule, message, value, hint, fix, at_key))
+        self._errors += 1
+        if self._errors == MOST_ERRORS:
+            raise TooManyErrorsError
 
     def warn(
         self,
@@ -106,7 +121,14 @@ class Findings:
         hint: str | None = None,
         at_key: bool = False,
     ) -> None:
-        self._problems.append(Problem("warning", path, rule, message, value, hint, None, at_key))
+        self._warnings += 1
+        if self._warnings <= MOST_ERRORS:
+            self._problems.append(Problem("warning", path, rule, message, value, hint, None, at_key))
+
+    def guess(self, word: str, candidates: Iterable[str]) -> str | None:
+        """The candidate that `word` was most likely meant to be; None also where that was asked too often."""
+        self._guesses += 1
+        return closest(word, candidates) if self._guesses <= _MOST_GUESSES else None
 
     def add_below(self, other: "Findings", covered: set[Path]) -> None:
         """Take over what another pass found, except at or below a place that is covered already."""

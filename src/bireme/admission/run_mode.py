@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from bireme.admission.problems import Findings
-from bireme.admission.words import closest, describe, join
+from bireme.admission.words import describe, join
 from bireme.api.job import DebugMode, PauseMode, ReplicaDebugSet, ResumeSpec, RunMode
 from bireme.api.paths import Path
 
@@ -52,7 +52,7 @@ def _check_types(
         name = aliases.get(entry.type, entry.type)
         where = (*path, index, "type")
         if name not in types:
-            near = closest(name, types)
+            near = out.guess(name, types)
             hint = f"did you mean `{near}`?" if near else f"known types: {join(types)}"
             out.error(
                 where,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from bireme.admission.problems import Findings, QuoteScalar, RenameKey, ReplaceScalar, WrapScalar
-from bireme.admission.words import closest, describe, shorten
+from bireme.admission.words import describe, shorten
 from bireme.api.duration import DURATION_PATTERN
 from bireme.api.job import PATH_PATTERN, QUEUE_PATTERN
 from bireme.api.kubernetes import Schema
@@ -94,7 +94,7 @@ def _check_unknown(
 
     A near miss is read as the field that was meant, so that nothing else is said to be missing.
     """
-    near = closest(str(name), schema["properties"])
+    near = out.guess(str(name), schema["properties"])
     keeps = "x-kubernetes-preserve-unknown-fields" in schema
     where = (*path, str(name))
     if near is not None:
@@ -266,7 +266,7 @@ def _in_enum(value: Any, schema: Schema, path: Path, out: Findings) -> bool:
     allowed = schema.get("enum")
     if allowed is None or any(value == item and type(value) is type(item) for item in allowed):
         return True
-    near = closest(
+    near = out.guess(
         str(value).lower() if isinstance(value, bool) else str(value), [_word(item) for item in allowed]
     )
     words = ", ".join(_word(item) for item in allowed)

@@ -6,7 +6,14 @@ from typing import Any
 import msgspec
 
 from bireme.admission import colossalai, generic, kubeflow, metadata, mpi, queueing, updates
-from bireme.admission.problems import Findings, Problem, ReplaceScalar, sort_problems
+from bireme.admission.problems import (
+    MOST_ERRORS,
+    Findings,
+    Problem,
+    ReplaceScalar,
+    TooManyErrorsError,
+    sort_problems,
+)
 from bireme.admission.shape import check_shape
 from bireme.admission.words import closest, describe
 from bireme.api.kinds import (
@@ -42,17 +49,27 @@ def validate(obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> li
     kind = find_kind(obj.get("apiVersion"), obj.get("kind"))
     if kind is None:
         return _unknown_kind(obj)
-    shape = Findings()
+    shape, rules = Findings(), Findings()
+    try:
+        _check(kind, obj, old, shape, rules)
+    except TooManyErrorsError:
+        more = [Problem("error", (), "too-many", f"there may be more errors than these {MOST_ERRORS}")]
+    else:
+        more = []
+    shape.add_below(rules, shape.error_paths)
+    return sort_problems([*shape, *more])
+
+
+def _check(
+    kind: Kind, obj: Mapping[str, Any], old: Mapping[str, Any] | None, shape: Findings, rules: Findings
+) -> None:
     cleaned = check_shape(
         {name: child for name, child in obj.items() if name != "status"}, kind_schema(kind), shape
     )
-    rules = Findings()
     metadata.check(cleaned.get("metadata", {}), kind, rules)
     _RULES[kind](msgspec.convert(cleaned, kind.struct), rules)
     if old is not None:
         updates.check(kind, old, obj, rules)
-    shape.add_below(rules, shape.error_paths)
-    return sort_problems(list(shape))
 
 
 def is_valid(problems: Iterable[Problem]) -> bool:

@@ -18,6 +18,9 @@ _CLEAN_POD_POLICY = field(
     "Which pods are deleted when the job ends: None keeps all, Running deletes those that have not "
     "ended, All deletes every one, the launcher too."
 )
+_RETRIES = (
+    "How often failed pods are replaced before the job fails; only those whose restartPolicy is not Never."
+)
 _BACKOFF_LIMIT = {"minimum": 0, "maximum": 2**31 - 1, "format": "int32"}
 _DEADLINE = {"minimum": 1, "format": "int64"}
 _SPECS = ".mpiReplicaSpecs"
@@ -47,9 +50,7 @@ class RunPolicy(Model, frozen=True):
     active_deadline_seconds: Annotated[
         int | None, field("Fail the job when it has been active for so many seconds.", **_DEADLINE)
     ] = None
-    backoff_limit: Annotated[
-        int | None, field("How often the launcher is retried before the job fails.", **_BACKOFF_LIMIT)
-    ] = None
+    backoff_limit: Annotated[int | None, field(_RETRIES, **_BACKOFF_LIMIT)] = None
     scheduling_policy: Annotated[SchedulingPolicy | None, field("How the pods are placed together.")] = None
 
 
@@ -97,9 +98,7 @@ class MPIJobSpec(Model, frozen=True):
     slots_per_worker: Annotated[
         int, field("Slots of each worker in the hostfile.", minimum=1, maximum=4096, format="int32")
     ] = 1
-    backoff_limit: Annotated[
-        int, field("How often the launcher is retried before the job fails.", **_BACKOFF_LIMIT)
-    ] = 6
+    backoff_limit: Annotated[int, field(_RETRIES, **_BACKOFF_LIMIT)] = 6
     clean_pod_policy: Annotated[CleanPodPolicy, _CLEAN_POD_POLICY] = "None"
     active_deadline_seconds: Annotated[
         int | None,

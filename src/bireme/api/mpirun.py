@@ -19,7 +19,8 @@ _FLAGS: Final = (
     "quiet", "report-bindings", "tag-output", "timestamp-output", "v", "V", "verbose",
 )
 _ONE_VALUE: Final = (
-    "am", "bind-to", "c", "cpu-list", "cpu-set", "default-hostfile", "display", "H", "host", "hostfile",
+    "add-host", "add-hostfile", "am", "bind-to", "c", "cpu-list", "cpu-set", "default-hostfile", "display",
+    "H", "host", "hostfile",
     "machinefile", "map-by", "max-restarts", "n", "N", "np", "npernode", "npersocket", "output",
     "output-filename", "path", "personality", "ppr", "pre-launch", "prefix", "rank-by", "rankfile", "rf",
     "runtime-options", "stdin", "timeout", "tune", "wd", "wdir", "x", "xterm",
@@ -32,20 +33,31 @@ _ARITY: Final = {
     **dict.fromkeys(_TWO_VALUES, 2),
 }
 
-HOST_OPTIONS: Final = frozenset({"H", "host", "hostfile", "machinefile", "default-hostfile"})
+HOST_OPTIONS: Final = frozenset(
+    {"H", "host", "hostfile", "machinefile", "default-hostfile", "add-host", "add-hostfile"}
+)
 """Options that choose hosts; Bireme writes the hostfile, so they are refused."""
 DROPPED_OPTIONS: Final = frozenset({"enable-recovery", "max-restarts"})
 """Options that make Open MPI 4.1 report success when a rank failed."""
 
-_PER_NODE: Final = re.compile(r"ppr:([0-9]+):node\b.*")
+_PER_NODE: Final = re.compile(r"ppr:([0-9]+):node\b.*", re.IGNORECASE)
 
 
 class Option(msgspec.Struct, frozen=True):
-    """An option and its values, as they stand in the list from `index` on."""
+    """An option and its values, as they stand in the list from `index` on.
+
+    `--name=value` is one argument: the value is `joined`, and the list has no other.
+    """
 
     index: int
     name: str
     values: tuple[str, ...]
+    joined: str = ""
+
+    @property
+    def value(self) -> str:
+        """Its only, or first, value; empty without one."""
+        return self.joined or (self.values[0] if self.values else "")
 
     @property
     def end(self) -> int:
@@ -57,12 +69,11 @@ def parse_options(arguments: Sequence[str]) -> list[Option]:
     options: list[Option] = []
     position = 0
     while position < len(arguments):
-        # `--hostfile=x` is one argument; its value is nobody else's.
-        name, joined, _ = arguments[position].lstrip("-").partition("=")
+        name, is_joined, joined = arguments[position].lstrip("-").partition("=")
         values: tuple[str, ...] = ()
-        if arguments[position].startswith("-") and not joined:
+        if arguments[position].startswith("-") and not is_joined:
             values = _values(name, arguments, position + 1)
-        options.append(Option(position, name, values))
+        options.append(Option(position, name, values, joined))
         position = options[-1].end
     return options
 
@@ -103,7 +114,7 @@ def slots_per_worker(arguments: Sequence[str], workers: int) -> int:
 def worker_of(arguments: Sequence[str], rank: int, workers: int, slots: int) -> int | None:
     """The index of the worker that a rank runs on; None where the arguments leave it open."""
     for option in parse_options(arguments):
-        words = option.values[0].lower().split(":") if option.values else []
+        words = option.value.lower().split(":") if option.value else []
         if option.name in ("rf", "rankfile", "npersocket"):
             return None
         if option.name == "bynode" or (option.name in ("map-by", "rank-by") and words[:1] == ["node"]):
@@ -118,7 +129,7 @@ def ranks_per_node(arguments: Sequence[str]) -> int | None:
     """What `-N`, `-npernode`, `-pernode` or `--map-by ppr:n:node` asks for."""
     number = _last_number(arguments, {"N", "npernode"})
     for option in parse_options(arguments):
-        if option.name == "map-by" and option.values and (match := _PER_NODE.fullmatch(option.values[0])):
+        if option.name == "map-by" and (match := _PER_NODE.fullmatch(option.value)):
             number = int(match[1])
         elif option.name == "pernode":
             number = 1
@@ -128,6 +139,6 @@ def ranks_per_node(arguments: Sequence[str]) -> int | None:
 def _last_number(arguments: Sequence[str], names: set[str]) -> int | None:
     number = None
     for option in parse_options(arguments):
-        if option.name in names and option.values and option.values[0].isdecimal():
-            number = int(option.values[0])
+        if option.name in names and option.value.isdecimal():
+            number = int(option.value)
     return number or None

@@ -11,6 +11,7 @@ _INTERPRETERS = re.compile(
     r"python[0-9.]*|mpi4py|sh|bash|zsh|env|mpirun|mpiexec|nice|time|perl|ruby|node|julia"
 )
 _LONGEST_NAME = 30
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _BATCH = "batch.tensorstack.dev/v1beta1"
 LOCAL_IMAGE = "local"
 """An image that nobody looks at: without a cluster the programs of this machine are used."""
@@ -40,10 +41,15 @@ def build_generic_job(name: str, replicas: int, command: list[str], image: str =
 
 
 def mpi_folder(program: str) -> str | None:
-    """Where a program has an mpirun beside it, as in a virtual environment: another one may not suit it."""
+    """Where a program of a Python environment has an mpirun beside it: another one may not suit it.
+
+    Elsewhere programs that have nothing to do with each other lie side by side, as in /usr/bin.
+    """
     found = shutil.which(program)
     folder = Path(found).absolute().parent if found else None
-    return str(folder) if folder and shutil.which("mpirun", path=str(folder)) else None
+    if folder is None or not any((folder.parent / mark).exists() for mark in _ENVIRONMENTS):
+        return None
+    return str(folder) if shutil.which("mpirun", path=str(folder)) else None
 
 
 def job_name(command: list[str], suffix: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ _PATIENCE_SECONDS: Final = (0.1, 0.5, 2.0, 5.0)
 _BAD_REQUEST: Final = 400
 _OURS: Final = "bireme-"
 _AS_WRITTEN: Final = "bireme.dev/RunsAsWritten"
+_MAKING: Final = ("Initialized", "Created")
 _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing", "")
 
 
@@ -126,6 +127,7 @@ class JobFollower:
         else:
             self.job = new.object()
             self._tell_pause()
+            self._tell_once(_obstacles(self.name, self.job))
             if is_finished(self.job):
                 self._over.set()
         self._on_change()
@@ -154,18 +156,18 @@ class JobFollower:
 
     def _tell_trouble(self, pod: Seen) -> None:
         """Say once why a replica does not start."""
-        for reason in _troubles(pod):
-            text = f"{self._label(pod.metadata.name)}: {reason}"
+        name = self._label(pod.metadata.name)
+        self._tell_once(f"{name}: {reason}" for reason in _troubles(pod))
+
+    def _tell_once(self, texts: Iterable[str]) -> None:
+        for text in texts:
             if text not in self._told:
                 self._told.add(text)
                 self._screen.say(text)
 
     def _tell_notices(self, pod: Seen) -> None:
         """Say once what is not as the manifest says, however many replicas it concerns."""
-        for text in _notices(pod):
-            if text not in self._told:
-                self._told.add(text)
-                self._screen.say(f"note: {text}")
+        self._tell_once(f"note: {text}" for text in _notices(pod))
 
     def _listen(self, pod: Seen, container: str) -> None:
         key = (pod.metadata.uid, container)
@@ -268,13 +270,21 @@ def _notices(pod: Seen) -> Iterator[str]:
             yield from (condition.get("message") or "").splitlines()
 
 
+def _obstacles(name: str, job: Object) -> Iterator[str]:
+    """Why the pods of a job can't be made."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        is_open = condition.get("type") in _MAKING and condition.get("status") == "False"
+        if is_open and condition.get("message"):
+            yield f"{name} waits: {condition.get('reason')}: {condition['message']}"
+
+
 def _troubles(pod: Seen) -> Iterator[str]:
     for name, state in _containers(pod):
         waiting = state.get("waiting") or {}
-        if waiting.get("reason", "") not in _ON_ITS_WAY:
-            yield f"{name} waits: {waiting['reason']}" + (
-                f": {waiting['message']}" if waiting.get("message") else ""
-            )
+        reason, message = waiting.get("reason", ""), waiting.get("message", "")
+        words = [*([reason] if reason not in _ON_ITS_WAY else ()), *([message] if message else ())]
+        if words:
+            yield f"{name} waits: {': '.join(words)}"
     for condition in pod.status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             yield f"not scheduled: {condition.get('message') or condition.get('reason')}"

@@ -1,9 +1,9 @@
-"""What a kubelet says of probes and hooks that fail."""
+"""What a kubelet says of probes and hooks that fail, and of what keeps a pod from starting."""
 
 from typing import Final, NamedTuple
 
 from bireme.node.orders import HookName, ProbeName, RunProbe
-from bireme.node.seen import History
+from bireme.node.seen import History, Problem
 
 _PROBES: Final[dict[ProbeName, str]] = {
     "startupProbe": "Startup",
@@ -11,6 +11,9 @@ _PROBES: Final[dict[ProbeName, str]] = {
     "livenessProbe": "Liveness",
 }
 _HOOKS: Final[dict[HookName, str]] = {"postStart": "PostStartHook", "preStop": "PreStopHook"}
+
+
+_MOUNT: Final = "ContainerCreating"
 
 
 class Report(NamedTuple):
@@ -40,6 +43,11 @@ def report_hook(name: HookName, error: str) -> tuple[Report, ...]:
     """What to say of a hook that failed."""
     said = Report("Warning", f"Failed{_HOOKS[name]}", f"{_HOOKS[name]} failed: {error}")
     return (said, Report("Normal", "Killing", said.reason)) if name == "postStart" else (said,)
+
+
+def report_problem(problem: Problem) -> Report:
+    """What to say of what is in a pod's way."""
+    return Report("Warning", "FailedMount" if problem.reason == _MOUNT else "Failed", problem.message)
 
 
 def blame(reports: tuple[Report, ...]) -> str:

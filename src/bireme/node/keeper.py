@@ -12,6 +12,7 @@ from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import resource_for
 from bireme.node import shims
+from bireme.node.ailments import report_problem
 from bireme.node.care import Care
 from bireme.node.conditions import with_foreign
 from bireme.node.driver import Caller, UnstartableError
@@ -23,7 +24,7 @@ from bireme.node.last_words import read_last_words
 from bireme.node.life import Step, step
 from bireme.node.memory import explain_lack
 from bireme.node.networks import NetworkError, Networks
-from bireme.node.notices import announce
+from bireme.node.notices import announce, report
 from bireme.node.nursery import Nursery
 from bireme.node.orders import (
     CheckShim,
@@ -79,6 +80,7 @@ class Keeper:
         self._state: State | None = shims.read_state(self.folder)
         self._stopping: datetime | None = None
         self._problems: tuple[Problem, ...] = ()
+        self._told: set[Problem] = set()
         self._retry_at: datetime | None = None
         self._volumes: dict[str, Path] | None = None
         self._sources: Sources | None = None
@@ -205,7 +207,12 @@ class Keeper:
             self._meet(*found)
 
     def _meet(self, *problems: Problem) -> None:
-        """Something is in the way, for now or for good."""
+        """Something is in the way, for now or for good. It is told once."""
+        for each in problems:
+            if each not in self._told:
+                self._told.add(each)
+                said = report_problem(each)
+                self.errand(report(self._client, self._pod, each.container, [said], self._now()))
         self._problems = (*self._problems, *problems)
         self._retry_at = self._now() + _RETRY
         self._wake.set()

@@ -32,13 +32,17 @@ async def announce(
 async def report(
     client: Client, pod: Object, container: str, reports: Sequence[Report], now: datetime
 ) -> None:
-    """Write what ails a container; what was said before is counted up. A lost one is no failure."""
+    """Write what ails a container, or the pod where none is named; what was said before is counted up.
+
+    A lost one is no failure.
+    """
     namespace = pod["metadata"]["namespace"]
     first = any(each["name"] == container for each in pod["spec"].get("initContainers") or ())
     field = "initContainers" if first else "containers"
     for each in reports:
         event = build_event(pod, each.message, now) | {"type": each.type, "reason": each.reason}
-        event["involvedObject"] |= {"fieldPath": f"spec.{field}{{{container}}}"}
+        if container:
+            event["involvedObject"] |= {"fieldPath": f"spec.{field}{{{container}}}"}
         with contextlib.suppress(KubeError):
             try:
                 await client.create(EVENTS, namespace, event)

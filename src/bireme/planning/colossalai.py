@@ -10,13 +10,14 @@ from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
 from bireme.planning.observed import Observed
 from bireme.planning.pods import in_debug
 from bireme.planning.replicas import Mode
-from bireme.planning.site import Site, build_children, build_hostfile, small_resources
+from bireme.planning.site import Site, build_children, build_hostfile, node_affinity, small_resources
 from bireme.planning.ssh import LAUNCHER_KEYS
 
 _FROM_POD: Final = (
-    "dnsConfig", "dnsPolicy", "hostAliases", "hostNetwork", "imagePullSecrets", "nodeSelector",
-    "priorityClassName", "securityContext", "serviceAccountName", "terminationGracePeriodSeconds",
-    "tolerations",
+    "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases",
+    "hostNetwork", "hostUsers", "imagePullSecrets", "nodeSelector", "os", "preemptionPolicy",
+    "priorityClassName", "runtimeClassName", "securityContext", "serviceAccount", "serviceAccountName",
+    "terminationGracePeriodSeconds", "tolerations",
 )  # fmt: skip
 
 
@@ -64,7 +65,7 @@ class ColossalAICrew(LaunchCrew):
         if resume is not None and resume.args:
             container["args"] = list(resume.args)
         pod = self._template.get("spec") or {}
-        built: Manifest = {key: pod[key] for key in _FROM_POD if key in pod}
+        built: Manifest = {key: pod[key] for key in _FROM_POD if key in pod} | node_affinity(pod)
         built["initContainers"] = site.init_containers(container)
         built["containers"] = [container]
         built["volumes"] = site.volumes(LAUNCHER_KEYS, container, server=False)

@@ -25,9 +25,9 @@ from bireme.planning.children import missing_children
 from bireme.planning.cleanup import Policy, clean_up
 from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.identity import replica_name
-from bireme.planning.kubeflow_pods import build_children, pod_creator
+from bireme.planning.kubeflow_pods import RIGHTS, build_children, pod_creator
 from bireme.planning.observed import Observed, Plan
-from bireme.planning.outcome import Outcome
+from bireme.planning.outcome import DEADLINE_EXCEEDED, Outcome
 from bireme.planning.pods import main_container_name
 from bireme.planning.replicas import FINISHED, Replica, gone, has_run, observe, seen, stop
 from bireme.planning.rules import Verdict
@@ -40,7 +40,6 @@ RUNNING: Final = "Running"
 RESTARTING: Final = "Restarting"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
-DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 NAME_CONFLICT: Final = "NameConflict"
 _CLEAN: Final[dict[str, Policy]] = {"None": "none", "Running": "unfinished", "All": "all"}
@@ -228,10 +227,14 @@ class _Pass:
         return Plan(tuple(actions), status, self.deadline)
 
     def _create(self, replicas: Sequence[Replica], records: Records) -> Plan:
-        children = missing_children(build_children(self.job, self.observed), self.observed.children)
-        missing = [r for r in replicas if r.pod is None]
+        wanted = build_children(self.job, self.observed)
+        making = missing = [r for r in replicas if r.pod is None]
+        if self._may_meet_strangers(missing):
+            wanted = [manifest for manifest in wanted if manifest["kind"] not in RIGHTS]
+            making = [replica for replica in missing if replica.type == WORKER_TYPE]
+        children = missing_children(wanted, self.observed.children)
         create = pod_creator(self.job, self.observed)
-        pods: list[CreatePod] = [create(replica) for replica in missing]
+        pods: list[CreatePod] = [create(replica) for replica in making]
         says: dict[str, tuple[bool, str, str]] = {CREATED: _JOB_CREATED}
         events: list[Action] = []
         for reason, message in self.observed.troubles:
@@ -245,6 +248,11 @@ class _Pass:
         if running and not self._is(RUNNING):
             events.append(EmitEvent("Normal", RUNNING, "every replica has run"))
         return Plan((*children, *pods, *events), status, self.deadline)
+
+    def _may_meet_strangers(self, missing: Sequence[Replica]) -> bool:
+        """Whether what has a worker's name may be somebody else's: a launcher could run commands in it."""
+        asks_the_server = self.observed.settings.profile.agent is None
+        return asks_the_server and any(replica.type == WORKER_TYPE for replica in missing)
 
     # ---- the end
 

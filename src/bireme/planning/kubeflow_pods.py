@@ -15,6 +15,7 @@ from bireme.planning.scripts import script
 
 FILES: Final = "/etc/mpi"
 KUBECTL_FOLDER: Final = "/opt/bireme"
+RIGHTS: Final = ("ServiceAccount", "Role", "RoleBinding")
 IDLE: Final = ["sleep", "infinity"]
 NOBODY: Final = 65532
 """The user of the controller's image."""

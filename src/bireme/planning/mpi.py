@@ -10,7 +10,15 @@ from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
 from bireme.planning.observed import Observed
 from bireme.planning.pods import in_debug
 from bireme.planning.replicas import Mode
-from bireme.planning.site import Site, build_children, build_hostfile, literal, small_resources, without_init
+from bireme.planning.site import (
+    Site,
+    build_children,
+    build_hostfile,
+    literal,
+    node_affinity,
+    small_resources,
+    without_init,
+)
 from bireme.planning.ssh import LAUNCHER_KEYS
 
 _FROM_POD: Final = (
@@ -92,10 +100,7 @@ class MPICrew(LaunchCrew):
             "resources": small_resources(main.get("resources") or {}),
             "volumeMounts": [*mounts, *site.mounts(main, server=False)],
         }
-        result: Manifest = {key: spec[key] for key in _FROM_POD if key in spec}
-        node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
-        if node_affinity:
-            result["affinity"] = {"nodeAffinity": node_affinity}
+        result: Manifest = {key: spec[key] for key in _FROM_POD if key in spec} | node_affinity(spec)
         volumes = [volume for volume in spec.get("volumes") or () if volume["name"] not in lacking]
         inits = [_light(init, lacking) for init in spec.get("initContainers") or () if not _is_sidecar(init)]
         result["initContainers"] = [*site.init_containers(container), *inits]

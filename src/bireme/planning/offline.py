@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from bireme.api.kinds import Kind
+from bireme.api.core import Pod
+from bireme.api.kinds import KUBEFLOW_MPI_JOB, Kind
 from bireme.planning.actions import Create, Manifest
 from bireme.planning.observed import Keys, Observed, Settings
 from bireme.planning.plan import plan
@@ -26,5 +27,15 @@ def objects_of(
     metadata = {"namespace": namespace, **manifest["metadata"], "uid": _UID}
     metadata.setdefault("name", f"{metadata.get('generateName', '')}xxxxx")
     job: Any = msgspec.convert({**manifest, "metadata": metadata, "status": None}, kind.struct)
-    made = plan(Observed(job, keys=keys or Keys(), settings=settings or Settings()), _THEN)
-    return [action.object for action in made.actions if isinstance(action, Create)]
+    seen = Observed(job, keys=keys or Keys(), settings=settings or Settings())
+    made = _creations(seen)
+    if kind is not KUBEFLOW_MPI_JOB:
+        return made
+    # Its launcher comes once its workers are there.
+    pods = tuple(msgspec.convert(each, Pod) for each in made if each["kind"] == "Pod")
+    later = _creations(msgspec.structs.replace(seen, pods=pods))
+    return made + [each for each in later if each not in made]
+
+
+def _creations(observed: Observed) -> list[Manifest]:
+    return [action.object for action in plan(observed, _THEN).actions if isinstance(action, Create)]

@@ -8,6 +8,7 @@ import msgspec
 from bireme.api.core import ContainerState, Pod, TerminatedState
 from bireme.api.job import ContainerStatus, ReplicaPhase
 
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
 STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons for which a container waits when nothing is wrong."""
@@ -101,13 +102,14 @@ def main_has_run(pod: Pod, main: str) -> bool:
 
 
 def _from_state(pod: Pod, main: str, state: TerminatedState) -> Outcome:
+    is_overdue = pod.status.reason == DEADLINE_EXCEEDED and state.exit_code != 0
     return Outcome(
         "succeeded" if state.exit_code == 0 else "failed",
         exit_code=state.exit_code,
         signal=state.signal
         or (state.exit_code - 128 if 128 < state.exit_code <= 128 + _LAST_SIGNAL else None),
-        reason=state.reason,
-        message=state.message,
+        reason=pod.status.reason if is_overdue else state.reason,
+        message=pod.status.message if is_overdue else state.message,
         container=main or (pod.spec.containers[0].name if pod.spec.containers else ""),
         finished_at=state.finished_at,
     )

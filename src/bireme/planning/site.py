@@ -187,6 +187,12 @@ def _serving(site: Site, container: Manifest, *, on_host: bool) -> Manifest:
     }
 
 
+def node_affinity(spec: Manifest) -> Manifest:
+    """Where a launcher may be: on the nodes of its workers. Whom it may be beside is not for it to say."""
+    wanted = (spec.get("affinity") or {}).get("nodeAffinity")
+    return {"affinity": {"nodeAffinity": wanted}} if wanted else {}
+
+
 def small_resources(resources: dict[str, Any]) -> Manifest:
     """What a launcher asks for: little CPU and memory, and the worker's limits of these two."""
     limits = {name: amount for name, amount in (resources.get("limits") or {}).items() if name in _SMALL}

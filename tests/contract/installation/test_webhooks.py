@@ -274,6 +274,17 @@ def test_who_may_use_a_queue_is_asked_of_jobs_groups_and_pods(installation: Inst
     play(installation, scene)
 
 
+def test_a_pod_is_not_let_in_for_a_group_whose_queue_nobody_knows_yet(installation: Installation) -> None:
+    """Whoever makes the group later may put it into a queue that the pod's own user may not use."""
+    labels = {"scheduler.tensorstack.dev/group-name": "later", "scheduler.tensorstack.dev/queue": OPEN}
+
+    async def scene(admin: Client) -> None:
+        with pytest.raises(Forbidden, match="there is no PodGroup later yet: create it before its pods"):
+            await admin.create(PODS, PLACE, queued_pod(labels), dry_run=True)
+
+    play(installation, scene)
+
+
 async def may_edit(admin: Client) -> bool:
     """Whether the cluster's role edit has got the kinds by aggregation."""
     role = await admin.get(CLUSTER_ROLES, None, "edit")

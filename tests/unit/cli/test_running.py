@@ -74,17 +74,16 @@ def test_a_job_of_a_command_is_valid(made: Object) -> None:
 
 
 def test_the_mpirun_beside_a_program_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("its/python", "its/mpirun", "other/tool", "system/mpirun"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("its/bin/python", "its/bin/mpirun", "its/pyvenv.cfg", "bin/env", "bin/mpirun"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch(mode=0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/system:{tmp_path}/other:{tmp_path}/its")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{tmp_path}/its/bin")
     monkeypatch.chdir(tmp_path)
-    assert [mpi_folder(word) for word in ("python", "its/python", f"{tmp_path}/its/python")] == [
-        f"{tmp_path}/its"
-    ] * 3
-    assert [mpi_folder(word) for word in ("tool", "other/tool", "nowhere")] == [None] * 3
-    first = caller_annotations(f"{tmp_path}/its")[PATH].split(":")
-    assert first[:3] == [f"{tmp_path}/{name}" for name in ("its", "system", "other")]
+    words = ("python", "its/bin/python", f"{tmp_path}/its/bin/python")
+    assert [mpi_folder(word) for word in words] == [f"{tmp_path}/its/bin"] * 3
+    assert [mpi_folder(word) for word in ("env", "bin/env", "nowhere")] == [None] * 3
+    first = caller_annotations(f"{tmp_path}/its/bin")[PATH].split(":")
+    assert first[:2] == [f"{tmp_path}/its/bin", f"{tmp_path}/bin"]
 
 
 def test_dollars_of_a_command_reach_it_unchanged() -> None:

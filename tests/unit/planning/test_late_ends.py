@@ -15,7 +15,9 @@ BATCH = {"generic": generic_job, "mpi": mpi_job, "colossalai": colossalai_job}
 def end_unseen(cluster: ModelCluster) -> None:
     """Let the children come, run and end, while no status is written."""
     status = cluster.job.status
-    cluster.reconcile()
+    # A launcher of Kubeflow's comes after its workers.
+    for _ in range(2):
+        cluster.reconcile()
     cluster.job = msgspec.structs.replace(cluster.job, status=status)
     cluster.run()
     for name in cluster.pods:

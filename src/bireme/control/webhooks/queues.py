@@ -37,7 +37,13 @@ class QueueAccess:
         if self._is_our_child(request) or not self._names_a_queue_anew(request):
             return allow(request)
         assert request.object is not None
-        queue = await self._queue_of(request.object, request.namespace)
+        try:
+            queue = await self._queue_of(request.object, request.namespace)
+        except NotFound:
+            # Whoever makes that group later chooses its queue, and would let this pod in.
+            group, _ = _named(request.object)
+            message = f"there is no PodGroup {group} yet: create it before its pods"
+            return deny(request, 403, "Forbidden", message)
         if queue is None:
             return allow(request)
         found = await self._find(queue)
@@ -68,14 +74,9 @@ class QueueAccess:
         return request.old_object is None or _named(request.object) != _named(request.old_object)
 
     async def _queue_of(self, obj: Object, namespace: str) -> str | None:
+        """Raises NotFound for a pod whose group is not there."""
         group, queue = _named(obj)
-        if not group:
-            return queue
-        try:
-            found = await self._client.get(_POD_GROUPS, namespace, group)
-        except NotFound:
-            return queue
-        return _queue_of_group(found)
+        return _queue_of_group(await self._client.get(_POD_GROUPS, namespace, group)) if group else queue
 
     async def _find(self, queue: str) -> Object | None:
         try:

@@ -11,6 +11,7 @@ from bireme.api.paths import format_path
 
 API_VERSION: Final = "admission.k8s.io/v1"
 Object = dict[str, Any]
+_MOST_TOLD: Final = 20
 
 
 class MalformedReviewError(Exception):
@@ -103,6 +104,7 @@ def answer_validate(request: Request) -> Object:
         return allow(request)
     problems = validate(default(obj), old)
     warnings = [f"{format_path(p.path)}: {p.explained}" for p in problems if p.severity == "warning"]
+    warnings = warnings[:_MOST_TOLD]
     if is_valid(problems):
         return allow(request, warnings=warnings)
     return _refusal(request, obj, [problem for problem in problems if problem.severity == "error"])
@@ -110,7 +112,9 @@ def answer_validate(request: Request) -> Object:
 
 def _refusal(request: Request, obj: Object, errors: Sequence[Problem]) -> Object:
     kind, group = str(obj.get("kind")), str(obj.get("apiVersion")).partition("/")[0]
+    more, errors = len(errors) - _MOST_TOLD, errors[:_MOST_TOLD]
     lines = [f"{format_path(problem.path)}: {problem.explained}" for problem in errors]
+    lines += [f"and {more} more"] if more > 0 else []
     told = lines[0] if len(lines) == 1 else "".join(f"\n- {line}" for line in lines)
     causes = [
         {"reason": "FieldValueInvalid", "field": format_path(problem.path), "message": problem.explained}

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
@@ -24,19 +25,40 @@ from bireme.kube.errors import KubeError
 
 log = logging.getLogger("bireme.webhooks")
 
-LARGEST_REVIEW: Final = 16 * 1024 * 1024
-"""An object, and what it was before, each as large as an API server takes them."""
+LARGEST_REVIEW: Final = 8 * 1024 * 1024
+"""An object, which an API server takes up to 3 MiB, and what it was before."""
+_MOST_WAITING: Final = 64
 Answer = Callable[[Request], Awaitable[Object]]
+
+
+class _Court:
+    """Judges beside the event loop, which has a lease to renew: one at a time, and only so many wait."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reviews")
+        self._waiting = 0
+
+    async def judge(self, answer: Callable[[Request], Object], request: Request) -> Object:
+        """Raises TimeoutError where too many wait."""
+        if self._waiting >= _MOST_WAITING:
+            raise TimeoutError("too many reviews at once")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, answer, request)
+        finally:
+            self._waiting -= 1
 
 
 def build_app(access: QueueAccess, metrics: Metrics) -> web.Application:
     """One path for each question."""
 
+    court = _Court()
+
     async def default(request: Request) -> Object:
-        return answer_default(request)
+        return await court.judge(answer_default, request)
 
     async def validate(request: Request) -> Object:
-        return answer_validate(request)
+        return await court.judge(answer_validate, request)
 
     app = web.Application(client_max_size=LARGEST_REVIEW)
     answers: dict[str, Answer] = {

@@ -13,6 +13,8 @@ from bireme.node.shim import kernel, mounts
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+_UMASK = 0o022
+"""That of containers: what a job writes is for others to read, unlike what is ours."""
 _TERMINAL = {"TERM": "xterm"}
 """What container runtimes set with a terminal, for a program that is not told otherwise."""
 
@@ -62,6 +64,7 @@ def beside(like: Command, order: dict[str, Any]) -> Command:
 
 def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     os.setsid()
+    os.umask(_UMASK)
     for folder in command.cgroups:
         with open(f"{folder}/cgroup.procs", "w") as file:  # noqa: PTH123
             file.write("0")

@@ -146,6 +146,9 @@ class World:
         if is_finished(cluster.job.status):
             assert verdict(made.status) == verdict(cluster.job.status)
         cluster.reconcile()
+        if isinstance(made.status, MPIJobStatus):
+            # Its launcher, and the launcher's rights, come once all workers are there.
+            assert all(isinstance(action, Create | EmitEvent) for action in cluster.reconcile().actions)
         again = cluster.plan()
         assert [action for action in again.actions if not isinstance(action, EmitEvent)] == []
         assert not cluster.job_deleted

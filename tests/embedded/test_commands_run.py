@@ -64,6 +64,20 @@ def test_what_a_job_writes_is_for_others_to_read(bireme: Bireme) -> None:
     assert modes == [0o644, 0o755]
 
 
+def test_variables_are_those_of_the_call(bireme: Bireme) -> None:
+    script = 'echo "$LD_LIBRARY_PATH,$TZ,$ONE,$TWO,$OTHER"'
+    command = ("run", "--replicas", "1", "-e", "ONE=a$(b)", "-e", "TWO", "--", "sh", "-c", script)
+    first = bireme(*command, LD_LIBRARY_PATH="/first", TWO="2", OTHER="no")
+    second = bireme(*command, TZ="UTC", TWO="two")
+    assert [each.stdout for each in (first, second)] == [
+        "worker-0 | /first,,a$(b),2,\n",
+        "worker-0 | ,UTC,a$(b),two,\n",
+    ]
+    mpi = bireme("run", "--mpi", "1", "-e", "ONE=1", "--", "sh", "-c", "echo one $ONE")
+    assert "launcher | one 1\n" in mpi.stdout
+    assert "no such variable" in bireme("run", "--mpi", "1", "-e", "NOTHING", "--", "true", code=2).stderr
+
+
 def test_a_deadline_that_is_missed_is_named(bireme: Bireme) -> None:
     late = (GREETING % ("late", 1, "exec sleep 100")).replace(
         "{spec: {", "{spec: {activeDeadlineSeconds: 1, "

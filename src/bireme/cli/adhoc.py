@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,24 +19,35 @@ LOCAL_IMAGE = "local"
 
 
 def build_mpi_job(
-    name: str, workers: int, slots: int, command: list[str], image: str = LOCAL_IMAGE
+    name: str,
+    workers: int,
+    slots: int,
+    command: list[str],
+    image: str = LOCAL_IMAGE,
+    env: Mapping[str, str] | None = None,
 ) -> Object:
     """An MPIJob that runs a command in workers × slots ranks."""
     worker: Object = {
         "replicas": workers,
         "extraMPIArgs": ["-N", str(slots)],
         "cmd": command,
-        "template": _template("mpi-worker", image),
+        "template": _template("mpi-worker", image, env or {}),
     }
     spec: Object = {"worker": worker, "runPolicy": {"cleanUpWorkers": "all"}}
     return {"apiVersion": _BATCH, "kind": "MPIJob", "metadata": {"name": name}, "spec": spec}
 
 
-def build_generic_job(name: str, replicas: int, command: list[str], image: str = LOCAL_IMAGE) -> Object:
+def build_generic_job(
+    name: str,
+    replicas: int,
+    command: list[str],
+    image: str = LOCAL_IMAGE,
+    env: Mapping[str, str] | None = None,
+) -> Object:
     """A GenericJob that runs a command so many times at once; `$(rank)` in it tells them apart."""
     # Kubernetes reads `$$` as one dollar; a command line means what it says.
     words = [word.replace("$$", "$$$$") for word in command]
-    template = _template("worker", image, command=words)
+    template = _template("worker", image, env or {}, command=words)
     spec: Object = {"replicaSpecs": [{"type": "worker", "replicas": replicas, "template": template}]}
     return {"apiVersion": _BATCH, "kind": "GenericJob", "metadata": {"name": name}, "spec": spec}
 
@@ -63,5 +75,7 @@ def job_name(command: list[str], suffix: str) -> str:
     return f"{plain}-{suffix}"
 
 
-def _template(container: str, image: str, **more: Any) -> Object:
+def _template(container: str, image: str, env: Mapping[str, str], **more: Any) -> Object:
+    if env:
+        more["env"] = [{"name": name, "value": value.replace("$(", "$$(")} for name, value in env.items()]
     return {"spec": {"containers": [{"name": container, "image": image, **more}]}}

@@ -87,10 +87,10 @@ async def _plan(
 
 def _with_callers(obj: Object, there: Object) -> Object:
     from bireme.cli.manifests import with_annotations
-    from bireme.cli.sending import DIRECTORY, PATH
+    from bireme.node.callers import DIRECTORY, ENVIRONMENT, PATH
 
     said = there["metadata"].get("annotations") or {}
-    kept = {name: said[name] for name in (DIRECTORY, PATH) if name in said}
+    kept = {name: said[name] for name in (DIRECTORY, PATH, ENVIRONMENT) if name in said}
     return with_annotations(obj, kept) if kept else obj
 
 

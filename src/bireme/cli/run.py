@@ -23,6 +23,7 @@ class Program(NamedTuple):
     slots: int | None
     replicas: int | None
     image: str | None
+    variables: tuple[str, ...]
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -36,6 +37,14 @@ class Program(NamedTuple):
 )
 @click.option("--replicas", type=click.IntRange(1), metavar="N", help="Run COMMAND N times, as a GenericJob.")
 @click.option("--image", help="Image of COMMAND's containers; a cluster and podman need one.")
+@click.option(
+    "-e",
+    "--env",
+    "variables",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="A variable for COMMAND; without a value, as it is here.",
+)
 @click.option("--name", help="Name of the job instead of that of the manifest.")
 @driver_option(None)
 @click.option("-d", "--detach", is_flag=True, help="Do not wait: print the job's name and return.")
@@ -47,6 +56,7 @@ def command(
     slots: int | None,
     replicas: int | None,
     image: str | None,
+    variables: tuple[str, ...],
     name: str | None,
     driver: str | None,
     asked: Asked,
@@ -66,7 +76,7 @@ def command(
     """
     if driver and asked.is_cluster:
         raise click.UsageError("--driver is for this machine: a cluster runs pods its own way")
-    program = Program(words, mpi, slots, replicas, image)
+    program = Program(words, mpi, slots, replicas, image, variables)
     needs_image = "a cluster" if asked.is_cluster else "podman" if driver == "podman" else ""
     objects = _renamed(_objects(files, program, needs_image), name)
     # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
@@ -127,10 +137,25 @@ def _job_of(program: Program) -> Object:
     from bireme.cli.adhoc import LOCAL_IMAGE, build_generic_job, build_mpi_job, job_name
 
     words, image = list(program.words), program.image or LOCAL_IMAGE
-    name = job_name(words, secrets.token_hex(3))
+    name, env = job_name(words, secrets.token_hex(3)), _variables(program.variables)
     if program.mpi is not None:
-        return build_mpi_job(name, program.mpi, program.slots or 1, words, image)
-    return build_generic_job(name, program.replicas or 1, words, image)
+        return build_mpi_job(name, program.mpi, program.slots or 1, words, image, env)
+    return build_generic_job(name, program.replicas or 1, words, image, env)
+
+
+def _variables(given: tuple[str, ...]) -> dict[str, str]:
+    """What `--env` says; a variable that is not set here is an error."""
+    import os
+
+    found = {}
+    for each in given:
+        name, has_value, value = each.partition("=")
+        if not has_value and name not in os.environ:
+            raise click.UsageError(
+                f"--env {name}: there is no such variable here\n\nhint: --env {name}=VALUE"
+            )
+        found[name] = value if has_value else os.environ[name]
+    return found
 
 
 def _checked(job: Object) -> Object:

@@ -14,20 +14,23 @@ from bireme.cli.vocabulary import find_resource
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
 from bireme.kube.resources import PODS, Resource
+from bireme.node.callers import DIRECTORY, ENVIRONMENT, PATH, write_variables
 from bireme.run.jobs import is_finished, phase
 
-DIRECTORY = "bireme.dev/directory"
-PATH = "bireme.dev/path"
 _GONE_SECONDS = 60.0
 
 
 def caller_annotations(*first: str) -> dict[str, str]:
-    """The caller's directory and PATH, which the pods of a job get on this machine.
+    """The caller's directory, PATH and the like, which the pods of a job get on this machine.
 
     Programs in these folders are found first, those that came with this Python, such as mpirun, last.
     """
     parts = [*first, *os.environ.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent)]
-    return {DIRECTORY: str(Path.cwd()), PATH: os.pathsep.join(dict.fromkeys(parts))}
+    return {
+        DIRECTORY: str(Path.cwd()),
+        PATH: os.pathsep.join(dict.fromkeys(parts)),
+        ENVIRONMENT: write_variables(os.environ),
+    }
 
 
 def for_target(connection: Connection, obj: Object, annotations: dict[str, str]) -> Object:

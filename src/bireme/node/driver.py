@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bireme.node.callers import with_callers
 from bireme.node.cgroups import Limits, Made
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
@@ -36,6 +37,7 @@ class Caller(NamedTuple):
     path: str = ""
     needs: Needs = NOTHING
     driver: str = ""
+    environment: str = ""
 
 
 _NODE: Final = Caller()
@@ -91,7 +93,8 @@ class ProcessDriver:
             own |= self.devices.environment(pod, container)
         except NoDeviceError as error:
             raise UnstartableError(Problem("ContainerCreating", str(error), name)) from error
-        built = build_environment(pod, container, sources, self._environment | own)
+        base = with_callers(self._environment, caller.environment)
+        built = build_environment(pod, container, sources, base | own)
         if built.problems:
             raise UnstartableError(Problem(CONFIG_ERROR, "; ".join(built.problems), name))
         words = [*(container.get("command") or ()), *(container.get("args") or ())]

@@ -13,6 +13,7 @@ from bireme.kube.errors import KubeError
 from bireme.kube.resources import resource_for
 from bireme.node import shims
 from bireme.node.ailments import report_problem
+from bireme.node.callers import DIRECTORY, ENVIRONMENT, PATH
 from bireme.node.care import Care
 from bireme.node.conditions import with_foreign
 from bireme.node.driver import Caller, UnstartableError
@@ -47,8 +48,6 @@ from bireme.planning.timing import earliest
 
 log = logging.getLogger("bireme.node")
 
-DIRECTORY: Final = "bireme.dev/directory"
-PATH: Final = "bireme.dev/path"
 _RETRY: Final = timedelta(seconds=2)
 
 
@@ -413,7 +412,11 @@ class Keeper:
         job = await self._find_job()
         said = {} if job is None else job["metadata"].get("annotations") or {}
         self._caller = Caller(
-            said.get(DIRECTORY, ""), said.get(PATH, ""), needs_of(job), said.get(DRIVER, "")
+            said.get(DIRECTORY, ""),
+            said.get(PATH, ""),
+            needs_of(job),
+            said.get(DRIVER, ""),
+            said.get(ENVIRONMENT, ""),
         )
         try:
             self._network = await self._join(job)

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from bireme.node.callers import VARIABLES
 from bireme.node.folders import ROOT
 
 _TRIAL: Final = """
@@ -26,11 +27,7 @@ kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
 kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
 """
 _GPU_UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
-_PASSED_ON: Final = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "CUDA_HOME", "MODULEPATH",
-    "LOADEDMODULES", "OPAL_PREFIX", "SSL_CERT_FILE", "XDG_CACHE_HOME",
-)  # fmt: skip
+_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "XDG_CACHE_HOME", *VARIABLES)
 
 
 class Machine(msgspec.Struct, frozen=True):

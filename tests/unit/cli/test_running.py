@@ -18,10 +18,11 @@ from bireme.cli.endings import describe_end, exit_code
 from bireme.cli.failures import Failure
 from bireme.cli.main import cli
 from bireme.cli.screen import Lines, Screen, colour_of
-from bireme.cli.sending import PATH, caller_annotations
+from bireme.cli.sending import caller_annotations
 from bireme.cli.table import print_table
 from bireme.cli.vocabulary import named, qualified
 from bireme.cli.wait import read_goal, verdict
+from bireme.node.callers import PATH
 from bireme.run.jobs import finished_at, phase
 
 Object = dict[str, Any]

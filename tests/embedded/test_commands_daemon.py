@@ -13,7 +13,7 @@ import pytest
 from bireme.node.cgroups import Limits
 from bireme.node.remote_shell import PODS
 from bireme.run.presence import wait_gone
-from support.commands import Bireme
+from support.commands import EXAMPLES, Bireme
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -69,6 +69,25 @@ def test_up_and_down_leave_nothing_behind(alone: Bireme) -> None:
         "stopped pod default/long-worker-1",
     ]
     assert "not running" in alone("down").stderr
+
+
+def test_up_refuses_settings_that_the_running_daemon_does_not_have(alone: Bireme) -> None:
+    alone("up", "--keep-finished", "90m", "--cpu", "1500m")
+    same = ("--keep-finished", "1h30m", "--cpu", "1.5", "--driver", "process", "--port", "0")
+    assert "running already" in alone("up", *same).stderr
+    refused = alone("up", "--keep-finished", "90m", "--cpu", "64", "--memory", "1Gi", code=1).stderr
+    assert "a daemon runs already (process " in refused
+    assert (
+        "with its own settings: not with --cpu 64 and --memory 1Gi\n\nhint: `bireme down` stops it" in refused
+    )
+    assert "no duration" in alone("up", "--keep-finished", "xyz", code=2).stderr
+    alone.down()
+
+
+def test_down_ends_the_network_of_a_job_that_is_kept_and_calls_it_nobodys(alone: Bireme) -> None:
+    alone("up")
+    alone("run", "-f", str(EXAMPLES / "genericjob-services.yaml"))
+    alone.down()
 
 
 def test_down_tells_of_what_it_had_to_kill(alone: Bireme) -> None:

@@ -39,6 +39,41 @@ def test_apply_creates_then_changes_then_has_nothing_to_do(bireme: Bireme) -> No
     assert bireme("delete", "-f", "-", input=text).stdout.endswith("pausable deleted\n")
 
 
+PARTLY_KNOWN = """
+{apiVersion: v1, kind: ConfigMap, metadata: {name: partly}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: count}}
+"""
+
+
+@pytest.mark.parametrize("command", ["apply", "run"])
+def test_kinds_that_are_not_there_are_told_before_anything_is_sent(bireme: Bireme, command: str) -> None:
+    refused = bireme(command, "-f", "-", input=PARTLY_KNOWN, code=1).stderr
+    assert "error: Deployment web: there is no kind Deployment in apps/v1 on this server\n" in refused
+    assert "error: Job count: there is no kind Job in batch/v1 on this server\n" in refused
+    assert "hint: this machine's daemon runs jobs and pods" in refused
+    assert "there is no partly" in bireme("get", "cm", "partly", code=1).stderr
+    assert "Deployment web is not there\n" in bireme("delete", "-f", "-", input=PARTLY_KNOWN).stderr
+
+
+def test_a_job_is_not_sent_from_a_directory_that_is_gone(bireme: Bireme) -> None:
+    script = "mkdir gone && cd gone && rmdir ../gone && bireme run --replicas 1 -- true"
+    result = subprocess.run(
+        ["sh", "-c", script],
+        env=bireme.environment(),
+        cwd=bireme.work,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "error: the current directory is gone\n" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def ready_to_change(bireme: Bireme, name: str) -> Path:
     """A manifest of something that is there, but says another word."""
     manifest = bireme.work / f"{name}.yaml"
@@ -106,6 +141,29 @@ def test_get_prints_tables_and_objects(bireme: Bireme, talker: str) -> None:
     assert [item["metadata"]["name"] for item in listed["items"]] == ["talker-worker-0", "talker-worker-1"]
 
 
+def test_get_prints_what_is_there_and_fails_for_what_is_not(bireme: Bireme, talker: str) -> None:
+    both = bireme("get", f"gj/{talker}", f"pod/{talker}-worker-0").stdout
+    assert f"genericjob.batch.tensorstack.dev/{talker} " in both
+    assert f"pod/{talker}-worker-0 " in both
+    pods = ("pods", f"{talker}-worker-1", "nope", "nada")
+    told = "".join(f"error: there is no {name} among the pods of namespace default\n" for name in pods[2:])
+    table = bireme("get", *pods, code=1)
+    assert [line.split()[0] for line in table.stdout.splitlines()] == ["NAME", f"{talker}-worker-1"]
+    assert table.stderr.endswith(told)
+    named = bireme("get", *pods, "-o", "name", code=1)
+    assert named.stdout == f"pod/{talker}-worker-1\n"
+    assert named.stderr.endswith(told)
+
+
+def test_get_says_which_collections_have_no_such_object(bireme: Bireme, talker: str) -> None:
+    among = "mpijobs.batch.tensorstack.dev or mpijobs.kubeflow.org of namespace default"
+    assert f"there is no nope among the {among}\n" in bireme("get", "mpijob", "nope", code=1).stderr
+    assert "there is no nope among the nodes\n" in bireme("get", "node/nope", code=1).stderr
+    hint = f"did you mean `bireme get genericjob/{talker}`?"
+    assert hint in bireme("get", talker, code=1).stderr
+    assert "no kind Deployment in apps/v1" in bireme("get", "deploy", code=1).stderr
+
+
 def test_get_knows_kinds_that_only_the_server_knows(bireme: Bireme) -> None:
     assert "default" in bireme("get", "namespaces").stdout
     assert "no kind is named nonsense" in bireme("get", "nonsense", code=1).stderr
@@ -119,6 +177,40 @@ def test_logs_of_a_job_are_those_of_all_replicas(bireme: Bireme, talker: str) ->
     stamped = bireme("logs", "talker-worker-0", "--tail", "1", "--timestamps").stdout
     assert stamped.endswith("Z 0 says 3\n")
     assert "there is no job or pod nobody" in bireme("logs", "nobody", code=1).stderr
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)], ids=["now", "followed"])
+def test_logs_that_no_replica_has_are_an_error(bireme: Bireme, talker: str, follow: tuple[str, ...]) -> None:
+    refused = bireme("logs", talker, "-c", "nope", *follow, code=1).stderr
+    assert refused.endswith(f"error: no pod of {talker} has a container nope\n\nhint: there are: worker\n")
+    refused = bireme("logs", talker, "--previous", *follow, code=1).stderr
+    assert f"error: {talker} has no previous output: previous terminated container" in refused
+
+
+UNPREPARED = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: unprepared}
+spec:
+  replicaSpecs:
+    - type: worker
+      template:
+        spec:
+          initContainers: [{name: setup, image: none, command: [sh, -c, "echo no luck; exit 3"]}]
+          containers: [{name: main, image: none, command: [sleep, "1000"]}]
+"""
+
+
+def test_logs_of_a_job_that_never_began_tell_of_its_init_container(bireme: Bireme) -> None:
+    bireme("run", "-f", "-", input=UNPREPARED, code=3)
+    told = bireme("logs", "unprepared")
+    reason = "its init container setup has failed with exit code 3: `bireme logs unprepared -c setup`"
+    assert told.stdout == ""
+    assert f"worker-0 has no output: {reason}\n" in told.stderr
+    assert "worker-0 | no luck\n" in bireme("logs", "unprepared", "-c", "setup").stdout
+    refused = bireme("logs", "unprepared-worker-0", code=1).stderr
+    assert "hint: its init container setup has failed with exit code 3" in refused
+    bireme("delete", "unprepared", "--now")
 
 
 def test_logs_since_leave_out_what_is_older(bireme: Bireme) -> None:

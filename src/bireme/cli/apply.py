@@ -9,7 +9,7 @@ import click
 from bireme.cli.failures import Failure, say
 from bireme.cli.interrupts import has_terminal
 from bireme.cli.places import Asked, target_options
-from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate, warn_of_quota
+from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate_all, warn_of_quota
 from bireme.cli.targets import Connection, choose, connected, run
 from bireme.cli.vocabulary import qualified
 from bireme.kube.errors import NotFound
@@ -60,7 +60,11 @@ def command(
 async def _apply(asked: Asked, objects: list[Object], *, ask: bool, force: bool) -> None:
     async with connected(choose(asked), asked.namespace) as connection:
         annotations = caller_annotations()
-        changes = [await _plan(connection, obj, asked.namespace, annotations) for obj in objects]
+        places = await locate_all(connection, objects, asked.namespace)
+        changes = [
+            await _plan(connection, obj, resource, place, annotations)
+            for obj, (resource, place) in zip(objects, places, strict=True)
+        ]
         if ask:
             shown = [await _shown(connection, change, force=force) for change in changes]
             if any(shown) and not click.confirm("apply this?", err=True):
@@ -72,9 +76,12 @@ async def _apply(asked: Asked, objects: list[Object], *, ask: bool, force: bool)
 
 
 async def _plan(
-    connection: Connection, obj: Object, namespace: str | None, annotations: dict[str, str]
+    connection: Connection,
+    obj: Object,
+    resource: Resource,
+    place: str | None,
+    annotations: dict[str, str],
 ) -> Change:
-    resource, place = await locate(connection, obj, namespace)
     name = obj["metadata"].get("name")
     there = None
     if name:

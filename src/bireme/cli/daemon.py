@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bireme.cli.durations import duration
-from bireme.cli.places import capacity_options, driver_option
+from bireme.cli.places import capacity_options, current_directory, data_folder, driver_option
 
 if TYPE_CHECKING:
     from bireme.run.presence import Daemon
@@ -53,7 +53,7 @@ def command(
     that run when it ends go on, and are found again by the next one; `bireme down` stops them.
     """
     from bireme.apiserver.database import DatabaseError
-    from bireme.apiserver.serving.folder import FolderError, default_path
+    from bireme.apiserver.serving.folder import FolderError
     from bireme.apiserver.serving.server import ListenError
     from bireme.cli.failures import Failure
     from bireme.cli.loops import run
@@ -62,9 +62,9 @@ def command(
     from bireme.run.daemon import DaemonOptions, run_daemon
 
     log_to(sys.stderr, as_json=log_format == "json")
-    folder = (data_dir or default_path()).absolute()
+    folder = data_folder(data_dir)
     server = Options(folder, port=port)
-    options = DaemonOptions(server, Path.cwd(), idle_seconds, keep_finished, driver, cpu, memory)
+    options = DaemonOptions(server, current_directory(), idle_seconds, keep_finished, driver, cpu, memory)
     try:
         run(run_daemon(options, _say_ready))
     except (FolderError, DatabaseError, ListenError) as error:

@@ -9,7 +9,7 @@ from bireme.cli.lookup import Found, find, only
 from bireme.cli.places import Asked, target_options
 from bireme.cli.sending import locate, remove
 from bireme.cli.targets import Connection, choose, connected, run
-from bireme.cli.vocabulary import JOBS
+from bireme.cli.vocabulary import JOBS, NoSuchKind
 from bireme.kube.errors import NotFound
 
 Object = dict[str, Any]
@@ -99,12 +99,12 @@ async def _of_manifests(connection: Connection, objects: list[Object], namespace
     """Those that are there, the last of the manifest first."""
     found = []
     for obj in reversed(objects):
-        resource, place = await locate(connection, obj, namespace)
         try:
+            resource, place = await locate(connection, obj, namespace)
             found.append(
                 Found(resource, await connection.client.get(resource, place, obj["metadata"]["name"]))
             )
-        except NotFound:
+        except (NotFound, NoSuchKind):
             click.echo(f"{obj['kind']} {obj['metadata']['name']} is not there", err=True)
     return found
 

@@ -50,11 +50,13 @@ def _ask_less(remedy: AskLess) -> str:
 def _add_members(remedy: AddMembers) -> str:
     roles = sorted(remedy.roles.items())
     parts = [f"{count} of role {role}" if role else str(count) for role, count in roles]
-    return f"create {' and '.join(parts)} more pods"
+    return f"create {' and '.join(parts)} more {'pod' if sum(remedy.roles.values()) == 1 else 'pods'}"
 
 
 def _add_nodes(remedy: AddNodes) -> str:
     each = _amounts(remedy.allocatable)
+    if remedy.count == 1:
+        return f"add 1 node with at least {each}, which its rules let in"
     return f"add {remedy.count} nodes with at least {each} each, which its rules let in"
 
 

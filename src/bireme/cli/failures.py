@@ -1,7 +1,9 @@
 """How a command that can't do its work says so: what is wrong, a blank line, what to do about it."""
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import IO, Any
 
 import click
@@ -31,10 +33,21 @@ class Failure(click.ClickException):
             click.echo(f"\n{click.style('hint:', fg='cyan', bold=True)} {self.hint}", err=True)
 
 
+def fail_with(failures: Sequence[Failure]) -> None:
+    """Tell all of them and end the command, if there are any. A hint for several stands below the last."""
+    for failure, after in pairwise(failures):
+        if failure.hint == after.hint:
+            failure.hint = ""
+        failure.show()
+    if failures:
+        raise failures[-1]
+
+
 @contextmanager
 def in_one_voice(ctx: click.Context | None = None) -> Iterator[None]:
     """Let what click itself finds wrong look like any other failure; its exit codes stay.
 
+    So does what the machine refuses, and nobody has foreseen: a folder that can't be read, a full disk.
     `ctx` is the group's, which knows the command where an error does not.
     """
     try:
@@ -47,6 +60,16 @@ def in_one_voice(ctx: click.Context | None = None) -> Iterator[None]:
         raise told from error
     except click.ClickException as error:
         raise Failure(error.format_message(), exit_code=error.exit_code) from error
+    except OSError as error:
+        # Nobody reads any more what is written: whom should it be told?
+        if error.errno == errno.EPIPE:
+            raise
+        raise Failure(_refusal(error)) from error
+
+
+def _refusal(error: OSError) -> str:
+    why = error.strerror or str(error) or type(error).__name__
+    return why if error.filename is None else f"{error.filename}: {why}"
 
 
 def _called(ctx: click.Context | None, group: click.Context | None) -> str:

@@ -1,7 +1,7 @@
 """`bireme logs`: the output of a job's replicas, or of a pod."""
 
-import asyncio
 import contextlib
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -9,15 +9,18 @@ import click
 
 from bireme.cli.durations import duration
 from bireme.cli.endings import short_name
-from bireme.cli.failures import Failure
+from bireme.cli.failures import Failure, fail_with, say
 from bireme.cli.lookup import Found, find_job_or_pod
 from bireme.cli.places import Asked, target_options
 from bireme.cli.screen import Lines, Screen
 from bireme.cli.targets import Connection, choose, connected, run
-from bireme.kube.errors import ApiError, NotFound
+from bireme.kube.errors import ApiError
 from bireme.kube.resources import PODS
 
 Object = dict[str, Any]
+
+_NO_OUTPUT = (400, 404)
+"""What a server answers where a container has no output: it has not started, was not restarted, is gone."""
 
 
 class Wanted(NamedTuple):
@@ -75,27 +78,106 @@ async def _logs(asked: Asked, word: str, wanted: Wanted) -> None:
         found = await find_job_or_pod(connection, word)
         screen = Screen(live=False)
         if found.resource is PODS:
-            await _print(connection, found.object, wanted, screen, "")
+            await _print_pod(connection, found, wanted, screen)
         else:
             await _print_job(connection, found, wanted, screen)
 
 
+async def _print_pod(connection: Connection, pod: Found, wanted: Wanted, screen: Screen) -> None:
+    try:
+        await _print(connection, pod.object, wanted, screen, "")
+    except ApiError as error:
+        failed = [] if wanted.container or wanted.previous else [*_failed_before(pod.object)]
+        hint = f"its {failed[0].told}: `bireme logs {pod.name} -c {failed[0].name}`" if failed else ""
+        raise Failure(error.message, hint or error.hint) from error
+
+
 async def _print_job(connection: Connection, job: Found, wanted: Wanted, screen: Screen) -> None:
-    if wanted.follow:
+    if wanted.follow and not wanted.previous and not wanted.container:
         await _follow(connection, job, wanted, screen)
         return
     pods = await _pods(connection, job)
-    names = [short_name(pod["metadata"]["name"], job.name) for pod in pods]
-    for name in names:
-        screen.add_name(name)
-    for name, pod in zip(names, pods, strict=True):
-        with contextlib.suppress(ApiError):
-            await _print(connection, pod, wanted, screen, name)
+    chosen = [pod for pod in pods if wanted.container in (None, *_containers(pod))]
+    if pods and not chosen:
+        there = dict.fromkeys(
+            name for pod in pods for name in _containers(pod) if not name.startswith("bireme-")
+        )
+        raise Failure(
+            f"no pod of {job.name} has a container {wanted.container}", f"there are: {', '.join(there)}"
+        )
+    if wanted.follow and not wanted.previous:
+        await _follow(connection, job, wanted, screen)
+        return
     if not pods:
         raise Failure(
             f"no pod of {job.name} is left, and no output with them",
             "`bireme get -o yaml` shows what is known of its end",
         )
+    refused = await _print_replicas(connection, job, chosen, wanted, screen)
+    _tell_refused(job, refused, wanted, is_all=len(refused) == len(chosen))
+
+
+async def _print_replicas(
+    connection: Connection, job: Found, pods: list[Object], wanted: Wanted, screen: Screen
+) -> list[tuple[Object, ApiError]]:
+    """Print the output of one after the other; return those that the server had none of, and why."""
+    refused = []
+    names = [short_name(pod["metadata"]["name"], job.name) for pod in pods]
+    for name in names:
+        screen.add_name(name)
+    for name, pod in zip(names, pods, strict=True):
+        try:
+            await _print(connection, pod, wanted, screen, name)
+        except ApiError as error:
+            refused.append((pod, error))
+    return refused
+
+
+def _tell_refused(
+    job: Found, refused: list[tuple[Object, ApiError]], wanted: Wanted, *, is_all: bool
+) -> None:
+    """Say why replicas have no output, but of those with the same trouble only the first.
+
+    That they have not started is no failure.
+    """
+    fail_with([Failure(error.message, error.hint) for _, error in refused if error.code not in _NO_OUTPUT])
+    if wanted.previous:
+        if is_all:
+            raise Failure(f"{job.name} has no previous output: {refused[0][1].message}")
+        return
+    failed = {each: pod for pod, _ in reversed(refused) for each in _failed_before(pod)}
+    for each, pod in failed.items():
+        name = short_name(pod["metadata"]["name"], job.name)
+        say(f"{name} has no output: its {each.told}: `bireme logs {job.name} -c {each.name}`")
+    if is_all and not failed:
+        say(f"{job.name} has no output yet: {refused[0][1].message}")
+
+
+class _Failed(NamedTuple):
+    """An init container that has failed."""
+
+    name: str
+    code: int
+
+    @property
+    def told(self) -> str:
+        return f"init container {self.name} has failed with exit code {self.code}"
+
+
+def _failed_before(pod: Object) -> Iterator[_Failed]:
+    """The init containers for whose failure the others have not started; one may be about to try again."""
+    for status in (pod.get("status") or {}).get("initContainerStatuses") or ():
+        for state in ("state", "lastState"):
+            ended = (status.get(state) or {}).get("terminated")
+            if ended is not None:
+                if ended.get("exitCode"):
+                    yield _Failed(status["name"], ended["exitCode"])
+                break
+
+
+def _containers(pod: Object) -> list[str]:
+    fields = ("initContainers", "containers")
+    return [each["name"] for field in fields for each in pod["spec"].get(field) or ()]
 
 
 async def _follow(connection: Connection, job: Found, wanted: Wanted, screen: Screen) -> None:
@@ -123,6 +205,7 @@ def _order(pod: Object) -> tuple[str, int]:
 
 
 async def _print(connection: Connection, pod: Object, wanted: Wanted, screen: Screen, name: str) -> None:
+    """Print the output of a pod. Raises ApiError."""
     metadata, lines = pod["metadata"], Lines()
     options = wanted.options()
     options["container"] = options["container"] or pod["spec"]["containers"][0]["name"]
@@ -131,9 +214,5 @@ async def _print(connection: Connection, pod: Object, wanted: Wanted, screen: Sc
         async with contextlib.aclosing(output):
             async for chunk in output:
                 screen.write(name, lines.feed(chunk))
-    except NotFound as error:
-        raise Failure(error.message) from error
-    except asyncio.CancelledError:
-        raise
     finally:
         screen.write(name, lines.end())

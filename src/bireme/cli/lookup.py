@@ -44,7 +44,7 @@ async def find(connection: Connection, word: str) -> list[Found]:
     """All objects that the word may mean; without a kind it means jobs."""
     kind, slash, name = word.rpartition("/")
     resources = await resources_for(connection, kind) if slash else list(JOBS)
-    tried = await asyncio.gather(*(_get(connection, resource, name) for resource in resources))
+    tried = await asyncio.gather(*(look_up(connection, resource, name) for resource in resources))
     return [found for found in tried if found is not None]
 
 
@@ -59,7 +59,8 @@ def only(found: list[Found], word: str, sort: str) -> Found:
     )
 
 
-async def _get(connection: Connection, resource: Resource, name: str) -> Found | None:
+async def look_up(connection: Connection, resource: Resource, name: str) -> Found | None:
+    """The object of that name in a collection, if it is there, and may be seen."""
     namespace = connection.namespace if resource.namespaced else None
     try:
         return Found(resource, await connection.client.get(resource, namespace, name))

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 
-def load(files: Sequence[str], *, recursive: bool = False) -> list[Object]:
-    """The objects as they are written. What is wrong is shown at its place, and ends the command."""
+def load(files: Sequence[str], *, recursive: bool | None = None) -> list[Object]:
+    """The objects as they are written. What is wrong is shown at its place, and ends the command.
+
+    `recursive` is None for a command that has no such option.
+    """
     return load_sources(list(read_sources(files, recursive=recursive)))
 
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from bireme.cli.failures import Failure
+
 T = TypeVar("T")
 _HELP = "Where the daemon keeps everything. Default: $XDG_STATE_HOME/bireme, or ~/.local/state/bireme."
 
@@ -60,9 +62,22 @@ def _quantity(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 
 
 def data_folder(data_dir: Path | None) -> Path:
+    """Where the daemon keeps everything: as it was said, or by XDG's rules."""
     from bireme.apiserver.serving.folder import default_path
 
-    return (data_dir or default_path()).absolute()
+    try:
+        folder = data_dir or default_path()
+    except RuntimeError as error:
+        raise Failure("you have no home directory", "set HOME, or name a folder with --data-dir") from error
+    return folder if folder.is_absolute() else current_directory() / folder
+
+
+def current_directory() -> Path:
+    """Where the user is. Fails if that directory was deleted meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise Failure("the current directory is gone", "change to one that is there, say `cd ~`") from error
 
 
 def target_options(function: Callable[..., T]) -> Callable[..., T]:

@@ -212,7 +212,7 @@ async def send(
     namespace: str | None,
     annotations: dict[str, str] | None = None,
 ) -> "list[Found]":
-    """Send everything in its order; return the jobs, which are new."""
+    """Send everything in its order; return the jobs, which are new. Where one can't be sent, none is."""
     from bireme.cli.failures import say
     from bireme.cli.lookup import Found
     from bireme.cli.manifests import is_job
@@ -221,15 +221,15 @@ async def send(
         caller_annotations,
         describe,
         for_target,
-        locate,
+        locate_all,
         start_job,
         warn_of_quota,
     )
 
     jobs = []
     said = annotations or caller_annotations()
-    for obj in objects:
-        resource, place = await locate(connection, obj, namespace)
+    places = await locate_all(connection, objects, namespace)
+    for obj, (resource, place) in zip(objects, places, strict=True):
         if not is_job(obj):
             await apply(connection, resource, place, obj)
             say(f"applied {describe(obj)}")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import BinaryIO, TextIO
 
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
-_MOST_UNENDED = 1 << 16
+_MOST_UNENDED = 4 << 20
+"""A line may be long; one without an end must not take all memory."""
 _COLUMNS = 80
 
 

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
-from bireme.cli.failures import Failure, say
+from bireme.cli.failures import Failure, fail_with, say
 from bireme.cli.manifests import Object, is_job, with_annotations, with_metadata
+from bireme.cli.places import current_directory
 from bireme.cli.targets import FIELD_MANAGER, Connection
-from bireme.cli.vocabulary import find_resource
+from bireme.cli.vocabulary import NoSuchKind, find_resource
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
 from bireme.kube.resources import PODS, Resource
@@ -21,26 +22,33 @@ _GONE_SECONDS = 60.0
 
 
 def caller_annotations(*first: str) -> dict[str, str]:
-    """The caller's directory, PATH and the like, which the pods of a job get on this machine.
+    """The caller's directory, if it is still there, PATH and the like, which pods get on this machine.
 
     Programs in these folders are found first, those that came with this Python, such as mpirun, last.
     """
     parts = [*first, *os.environ.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent)]
-    return {
-        DIRECTORY: str(Path.cwd()),
-        PATH: os.pathsep.join(dict.fromkeys(parts)),
-        ENVIRONMENT: write_variables(os.environ),
-    }
+    said = {PATH: os.pathsep.join(dict.fromkeys(parts)), ENVIRONMENT: write_variables(os.environ)}
+    with contextlib.suppress(FileNotFoundError):
+        said[DIRECTORY] = str(Path.cwd())
+    return said
 
 
 def for_target(connection: Connection, obj: Object, annotations: dict[str, str]) -> Object:
-    """The object as it is sent; a job for this machine learns who called."""
-    return with_annotations(obj, annotations) if connection.target.daemon and is_job(obj) else obj
+    """The object as it is sent; a job for this machine learns who called, and from where."""
+    if connection.target.daemon is None or not is_job(obj):
+        return obj
+    job = with_annotations(obj, annotations)
+    if DIRECTORY not in job["metadata"]["annotations"]:
+        return with_annotations(job, {DIRECTORY: str(current_directory())})
+    return job
 
 
 async def locate(connection: Connection, obj: Object, namespace: str | None) -> tuple[Resource, str | None]:
     """Where an object goes; `namespace` is what was asked for, which the object must not contradict."""
-    resource = await find_resource(connection, obj["apiVersion"], obj["kind"])
+    try:
+        resource = await find_resource(connection, obj["apiVersion"], obj["kind"])
+    except NoSuchKind as error:
+        raise NoSuchKind(f"{describe(obj)}: {error.message}", error.hint) from error
     if not resource.namespaced:
         return resource, None
     own = (obj.get("metadata") or {}).get("namespace")
@@ -49,6 +57,21 @@ async def locate(connection: Connection, obj: Object, namespace: str | None) -> 
             f"{describe(obj)} is for namespace {own}, not {namespace}", "leave out -n, or change the manifest"
         )
     return resource, own or namespace or connection.namespace
+
+
+async def locate_all(
+    connection: Connection, objects: Sequence[Object], namespace: str | None
+) -> list[tuple[Resource, str | None]]:
+    """Where objects go; nothing need be sent where one of them can't be."""
+    places: list[tuple[Resource, str | None]] = []
+    failures: list[Failure] = []
+    for obj in objects:
+        try:
+            places.append(await locate(connection, obj, namespace))
+        except Failure as failure:
+            failures.append(failure)
+    fail_with(failures)
+    return places
 
 
 def describe(obj: Object) -> str:

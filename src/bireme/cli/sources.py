@@ -19,22 +19,25 @@ class Source(NamedTuple):
     file: Path | None
 
 
-def read_sources(names: Sequence[str], *, recursive: bool = False) -> Iterator[Source]:
-    """Read each name in turn: a file, a folder (its manifests, sorted by name) or `-`."""
+def read_sources(names: Sequence[str], *, recursive: bool | None = None) -> Iterator[Source]:
+    """Read each name in turn: a file, a folder (its manifests, sorted by name) or `-`.
+
+    `recursive` is None for a command that has no such option.
+    """
     for name in names:
         if name == STDIN:
-            yield Source("<stdin>", sys.stdin.buffer.read(), None)
+            yield Source("<stdin>", sys.stdin.buffer.read() if sys.stdin else b"", None)
         elif Path(name).is_dir():
             yield from _read_folder(Path(name), recursive=recursive)
         else:
             yield _read_file(Path(name))
 
 
-def _read_folder(folder: Path, *, recursive: bool) -> Iterator[Source]:
+def _read_folder(folder: Path, *, recursive: bool | None) -> Iterator[Source]:
     found = sorted(folder.rglob("*") if recursive else folder.iterdir())
     files = [file for file in found if file.suffix in _SUFFIXES and file.is_file()]
     if not files:
-        hint = "" if recursive else "; --recursive looks into its folders too"
+        hint = "; --recursive looks into its folders too" if recursive is False else ""
         raise click.UsageError(f"{folder}: no {', '.join(_SUFFIXES)} file in this folder{hint}")
     for file in files:
         yield _read_file(file)

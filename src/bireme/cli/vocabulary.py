@@ -1,13 +1,14 @@
 """The words that users have for kinds, and the collections that they mean."""
 
+import contextlib
 from typing import Any
 
 import msgspec
 
-from bireme.api.kinds import JOB_KINDS, KINDS, kinds_named
+from bireme.api.kinds import JOB_KINDS, KINDS, find_kind, kinds_named
 from bireme.cli.failures import Failure
 from bireme.cli.targets import Connection
-from bireme.kube.errors import KubeError, NotFound, error_from
+from bireme.kube.errors import Forbidden, KubeError, NotFound, error_from
 from bireme.kube.resources import RESOURCES_BY_KIND, Resource, resource_for, resource_of
 from bireme.kube.retry import CALLS, MOST_TRIES, asked_patience, is_transient
 
@@ -48,28 +49,49 @@ async def resources_for(connection: Connection, word: str) -> list[Resource]:
     if found:
         return found
     known = ", ".join(sorted({kind.singular for kind in KINDS}))
-    raise Failure(f"no kind is named {word}", f"kinds of Bireme: {known}; of Kubernetes: pod, service, …")
+    hint = f"kinds of Bireme: {known}; of Kubernetes: pod, service, …; one object is KIND/NAME"
+    raise Failure(f"no kind is named {word}", hint)
+
+
+class NoSuchKind(Failure):
+    """The server does not have a kind."""
 
 
 async def find_resource(connection: Connection, api_version: str, kind: str) -> Resource:
-    """The collection of a manifest's kind, known to us or to the server."""
-    try:
-        return resource_for(kind, api_version)
-    except LookupError:
-        pass
+    """The collection of a manifest's kind. Raises NoSuchKind if the server does not have it."""
+    ours = find_kind(api_version, kind)
+    if ours is not None and connection.target.daemon is not None:
+        return resource_of(ours)
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     group, _, version = api_version.rpartition("/")
     try:
         listed = await ask(connection, root)
     except NotFound:
         listed = {}
+    except Forbidden:
+        # Whoever may not ask may still send.
+        with contextlib.suppress(LookupError):
+            return resource_for(kind, api_version)
+        raise
     for each in listed.get("resources") or ():
         if each["kind"] == kind and "/" not in each["name"]:
             return Resource(group, version, each["name"], kind, each["namespaced"])
-    raise Failure(
-        f"there is no kind {kind} in {api_version} on this server",
-        "if it is a kind of Bireme: `bireme crds | kubectl apply -f -`",
-    )
+    raise no_such_kind(connection, Resource(group, version, "", kind))
+
+
+def no_such_kind(connection: Connection, resource: Resource) -> NoSuchKind:
+    """That a server does not have a kind, and what can be done about it there."""
+    kind, api_version = resource.kind, resource.api_version
+    if connection.target.daemon is not None:
+        hint = (
+            "this machine's daemon runs jobs and pods, with the services, configmaps, secrets and volumes"
+            " that they use; a cluster (--context) may have more kinds"
+        )
+    elif find_kind(api_version, kind) is not None:
+        hint = "it is a kind of Bireme, which is not installed there: `bireme manifests | kubectl apply -f -`"
+    else:
+        hint = "`kubectl api-resources` lists the kinds of that cluster"
+    return NoSuchKind(f"there is no kind {kind} in {api_version} on this server", hint)
 
 
 async def ask(connection: Connection, path: str, accept: str = "", **params: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ async def run_daemon(options: DaemonOptions, say_ready: Callable[[Daemon], None]
     async with embedded(
         options.server, directory=options.directory, machine=machine, driver=options.driver
     ) as running:
-        told = Told(folder, _describe(running, stays=stay.is_set()))
+        told = Told(folder, _describe(running, options, stays=stay.is_set()))
         async with _housekeeping(running, options, told, stop, stay):
             say_ready(told.daemon)
             log.info("ready at %s", told.daemon.url)
@@ -83,8 +83,9 @@ class Told:
             write_card(self._folder, self.daemon)
 
 
-def _describe(running: Embedded, *, stays: bool) -> Daemon:
+def _describe(running: Embedded, options: DaemonOptions, *, stays: bool) -> Daemon:
     server, machine = running.server, running.machine
+    keep = options.keep_finished or timedelta()
     return Daemon(
         os.getpid(),
         server.url,
@@ -96,6 +97,9 @@ def _describe(running: Embedded, *, stays: bool) -> Daemon:
         socket=str(server.socket),
         driver=running.driver,
         limits=running.limits,
+        keep_finished_seconds=keep.total_seconds(),
+        cpu=options.cpu,
+        memory=options.memory,
     )
 
 

@@ -29,18 +29,27 @@ def find(folder: Path) -> list[int]:
 
 
 def end(folder: Path, seconds: float) -> int:
-    """Wait for them so long, then kill what is left; return how many that were."""
+    """Wait for them so long, then kill what is left; return how many that were.
+
+    Whoever holds the network of a job that is kept would wait for ever, and is ours: it does not count.
+    """
     deadline = time.monotonic() + seconds
     for pid in find(folder):
-        wait_gone(pid, max(0.0, deadline - time.monotonic()))
+        if not _holds_network(pid, folder):
+            wait_gone(pid, max(0.0, deadline - time.monotonic()))
     killed = 0
     for _ in range(_MOST_ROUNDS):
         for pid in find(folder):
+            is_ours = _holds_network(pid, folder)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-                killed += 1
+                killed += not is_ours
             wait_gone(pid, 1)
     return killed
+
+
+def _holds_network(pid: int, folder: Path) -> bool:
+    return _serves(pid, f"{folder / 'node/networks'}/".encode())
 
 
 def _serves(pid: int, mark: bytes) -> bool:

@@ -12,7 +12,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +42,10 @@ class Daemon(msgspec.Struct, frozen=True, rename="camel"):
     socket: str = ""
     driver: str = ""
     limits: tuple[str, ...] = ()
+    keep_finished_seconds: float | None = None
+    """0 is for ever; None, as for the next two, is not known: an older daemon does not tell."""
+    cpu: str | None = None
+    memory: str | None = None
 
 
 def card(folder: Path) -> Path:
@@ -54,21 +58,32 @@ def log_file(folder: Path) -> Path:
 
 def find(folder: Path) -> Daemon | None:
     """The daemon of a folder; waits for one that is being started. Raises StartError."""
-    if not (folder / "lock").exists():
-        return None
+    try:
+        if not (folder / "lock").exists():
+            return None
+    except OSError as error:
+        raise _unusable(folder, error) from error
     with _starting(folder):
         return _found(folder)
 
 
-def ensure(folder: Path, *, stays: bool, arguments: tuple[str, ...] = ()) -> tuple[Daemon, bool]:
+def ensure(
+    folder: Path,
+    *,
+    stays: bool,
+    arguments: tuple[str, ...] = (),
+    accept: Callable[[Daemon], None] = lambda _: None,
+) -> tuple[Daemon, bool]:
     """The daemon of a folder, started if there is none, and whether it was. Raises StartError.
 
-    One that was to end by itself stays from now on where that is asked for.
+    `accept` may raise for one that runs already. One that was to end by itself stays from now on where that
+    is asked for.
     """
     with _starting(folder):
         found = _found(folder)
         if found is None:
             return _start(folder, arguments), True
+        accept(found)
         if stays and not found.stays:
             os.kill(found.pid, signal.SIGUSR1)
             found = msgspec.structs.replace(found, stays=True)
@@ -115,13 +130,19 @@ def wait_gone(pid: int, seconds: float) -> bool:
         os.close(descriptor)
 
 
+def _unusable(folder: Path, error: OSError) -> StartError:
+    return StartError(
+        f"can't use {folder}: {error.strerror}\n\nhint: name a folder of your own with --data-dir"
+    )
+
+
 @contextlib.contextmanager
 def _starting(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise StartError(f"can't use {folder}: {error.strerror}") from error
+        raise _unusable(folder, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -159,7 +180,7 @@ def _holder(folder: Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StartError(f"can't use {folder}: {error.strerror}") from error
+        raise _unusable(folder, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -132,9 +132,8 @@ def _members(_state: State, _policy: Policy, standing: Standing, _queue: Queue) 
     any_role = missing - sum(roles.values())
     wanted = roles | ({"": any_role} if any_role else {})
     of_roles = ", ".join(f"{count} of role {role}" for role, count in sorted(roles.items()))
-    message = f"has {len(present)} of {unit.spec.min_member} members" + (
-        f"; lacks {of_roles}" if roles else ""
-    )
+    members = "1 member" if unit.spec.min_member == 1 else f"{unit.spec.min_member} members"
+    message = f"has {len(present)} of {members}" + (f"; lacks {of_roles}" if roles else "")
     yield Refusal(Waiting(Reason.INSUFFICIENT_MEMBERS, message), AddMembers(wanted))
 
 

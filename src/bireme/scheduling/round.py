@@ -366,7 +366,8 @@ def _is_disrupted(tracked: Tracked) -> bool:
 def _awaited_message(pods: Sequence[Tracked]) -> str:
     names = [each.pod.metadata.name for each in pods]
     more = f" and {len(names) - _NAMED_VICTIMS} more" if len(names) > _NAMED_VICTIMS else ""
-    return f"starts when {', '.join(names[:_NAMED_VICTIMS])}{more} have ended"
+    verb = "has" if len(names) == 1 else "have"
+    return f"starts when {', '.join(names[:_NAMED_VICTIMS])}{more} {verb} ended"
 
 
 def _time(moment: datetime) -> str:

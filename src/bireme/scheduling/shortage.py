@@ -19,12 +19,13 @@ def why_it_does_not_fit(state: State, queue: Queue, pods: Sequence[Tracked], roo
     if misfit is not None:
         return Waiting(Reason.DOES_NOT_FIT_ANY_NODE, _misfit_message(state, queue, misfit))
     if not fits_empty_cluster(state, queue, pods):
-        message = f"the cluster can't hold its {len(pods)} pods at once, not even with nothing else on it"
+        its = "its pod" if len(pods) == 1 else f"its {len(pods)} pods at once"
+        message = f"the cluster can't hold {its}, not even with nothing else on it"
         return Waiting(Reason.DOES_NOT_FIT_ANY_NODE, message)
     shortages = _shortages(state, queue, pods, room)
     if shortages:
         return Waiting(Reason.WAITING_FOR_RESOURCES, _shortage_message(pods, shortages), shortages)
-    message = f"what its {len(pods)} pods ask for is free, but in pieces that are too small"
+    message = f"what {_asking(pods)} for is free, but in pieces that are too small"
     return Waiting(Reason.FRAGMENTED, message)
 
 
@@ -61,7 +62,11 @@ def _shortage_message(pods: Sequence[Tracked], shortages: Sequence[Shortage]) ->
         f"{show(each.resource, each.asked)} of {each.resource} ({show(each.resource, each.free)} free)"
         for each in shortages
     )
-    return f"its {len(pods)} pods ask for {parts}"
+    return f"{_asking(pods)} for {parts}"
+
+
+def _asking(pods: Sequence[Tracked]) -> str:
+    return "its pod asks" if len(pods) == 1 else f"its {len(pods)} pods ask"
 
 
 def _misfit_message(state: State, queue: Queue, tracked: Tracked) -> str:
@@ -71,12 +76,14 @@ def _misfit_message(state: State, queue: Queue, tracked: Tracked) -> str:
     if not count:
         return f"pod {name}: there are no nodes"
     if not eligible:
-        return f"pod {name}: its rules and the queue's leave none of {count} nodes"
+        nodes = f"none of {count} nodes" if count > 1 else "out the only node"
+        return f"pod {name}: its rules and the queue's leave {nodes}"
     over = [
         f"{show(each, asked)} of {each} (the largest has {show(each, most.get(each, 0))})"
         for each, asked in sorted(requests.items())
         if asked > most.get(each, 0) and each != PODS
     ]
     if over:
-        return f"pod {name} asks for {', '.join(over)}; {eligible} of {count} nodes are eligible"
+        nodes = f"{eligible} of {count} nodes are" if count > 1 else "the only node is"
+        return f"pod {name} asks for {', '.join(over)}; {nodes} eligible"
     return f"pod {name}: no node of {eligible} eligible has all that it asks for together"

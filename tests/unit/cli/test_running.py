@@ -15,7 +15,9 @@ from bireme.cli.adhoc import build_generic_job, build_mpi_job, job_name, mpi_fol
 from bireme.cli.apply import differences
 from bireme.cli.durations import duration, shown
 from bireme.cli.endings import describe_end, exit_code
+from bireme.cli.explanations import remedy_text
 from bireme.cli.failures import Failure
+from bireme.cli.get import read_words
 from bireme.cli.main import cli
 from bireme.cli.screen import Lines, Screen, colour_of
 from bireme.cli.sending import caller_annotations
@@ -24,6 +26,7 @@ from bireme.cli.vocabulary import named, qualified
 from bireme.cli.wait import read_goal, verdict
 from bireme.node.callers import PATH
 from bireme.run.jobs import finished_at, phase
+from bireme.scheduling.reasons import AddMembers, AddNodes, Remedy
 
 Object = dict[str, Any]
 RUN = ("--image", "busybox", "--replicas", "1", "--", "true")
@@ -150,8 +153,9 @@ def test_chunks_that_end_anywhere_become_lines() -> None:
     assert lines.end() == []
     assert lines.feed(b"rest") == []
     assert lines.end() == [b"rest"]
-    (cut,) = lines.feed(b"x" * 100_000)
-    assert len(cut) == 100_000
+    assert lines.feed(b"x" * 3_000_000) == []
+    (cut,) = lines.feed(b"x" * 2_000_000)
+    assert len(cut) == 5_000_000
 
 
 # ---- how a job ended
@@ -302,6 +306,35 @@ def test_words_for_kinds(word: str, expected: list[str]) -> None:
     assert [qualified(resource) for resource in named(word)] == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), [("jobs", None)]),
+        (("pods",), [("pods", None)]),
+        (("pods", "a", "b"), [("pods", "a"), ("pods", "b")]),
+        (("pod/a",), [("pod", "a")]),
+        (("gj/a", "mpijob.kubeflow.org/b"), [("gj", "a"), ("mpijob.kubeflow.org", "b")]),
+    ],
+    ids=["nothing", "kind", "names", "one", "several kinds"],
+)
+def test_what_get_is_asked_for(words: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
+    assert read_words(words) == expected
+
+
+@pytest.mark.parametrize(
+    ("remedy", "text"),
+    [
+        (AddNodes(1, {"cpu": 5000}), "add 1 node with at least 5 cpu, which its rules let in"),
+        (AddNodes(2, {"cpu": 5000}), "add 2 nodes with at least 5 cpu each, which its rules let in"),
+        (AddMembers({"": 1}), "create 1 more pod"),
+        (AddMembers({"": 1, "launcher": 1}), "create 1 and 1 of role launcher more pods"),
+    ],
+    ids=["node", "nodes", "pod", "pods"],
+)
+def test_what_would_help_is_said_of_one_and_of_several(remedy: Remedy, text: str) -> None:
+    assert remedy_text(remedy) == text
+
+
 def test_a_table_is_printed_as_kubectl_prints_it() -> None:
     table = {
         "columnDefinitions": [
@@ -352,6 +385,11 @@ def test_a_failure_is_an_error_a_blank_line_and_a_hint(capsys: pytest.CaptureFix
         (["run", "-f", "missing.yaml"], "missing.yaml: no such file or directory"),
         (["wait", "hello", "--for", "nonsense"], "not a state"),
         (["wait", "hello", "--timeout", "soon"], "no duration"),
+        (["get", "gj/hello", "pods"], "gj/hello pods: not a kind and names of it"),
+        (["get", "pods/"], "pods/: not a kind and names of it"),
+        (["get", "pods", ""], "not a kind and names of it"),
+        (["get", "pods", "hello", "-A"], "--all-namespaces goes with a kind, not with names"),
+        (["get", "pod/hello", "-l", "a=b"], "--selector goes with a kind, not with names"),
         (["delete"], "name jobs, or give -f, or --all"),
         (["delete", "hello", "--all"], "name jobs, or give -f, or --all"),
     ],

@@ -212,3 +212,26 @@ def test_the_age_of_a_pod_that_never_started_counts_too() -> None:
     cluster.submit("huge", "q", cpu=2)
     cluster.now = NOW + timedelta(hours=2)
     assert [each.pod for each in cluster.round().expirations] == ["huge-0"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "held", "count", "cpu", "message"),
+    [
+        (1, 1, 1, 2, "its pod asks for 2 of cpu (1 free)"),
+        (1, 1, 2, 1, "its 2 pods ask for 2 of cpu (1 free)"),
+        (1, 0, 1, 3, "pod job-0 asks for 3 of cpu (the largest has 2); the only node is eligible"),
+        (2, 0, 1, 3, "pod job-0 asks for 3 of cpu (the largest has 2); 2 of 2 nodes are eligible"),
+        (1, 0, 3, 1, "the cluster can't hold its 3 pods at once, not even with nothing else on it"),
+    ],
+    ids=["a pod", "pods", "a node", "nodes", "too many"],
+)
+def test_reasons_speak_of_one_and_of_several(
+    nodes: int, held: int, count: int, cpu: int, message: str
+) -> None:
+    cluster = Cluster(*(node(f"n{i}", cpu=2) for i in range(nodes)), queues=(queue("q"),))
+    if held:
+        cluster.submit("holder", "q", cpu=held)
+        cluster.settle()
+    cluster.submit("job", "q", count, cpu=cpu)
+    cluster.settle()
+    assert cluster.explain("job").message == message

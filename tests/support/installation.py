@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bireme.installation.names import CONTROLLER
-from bireme.installation.objects import build_crds, build_objects
+from bireme.installation.names import CONTROLLER, DEFAULT_NAMESPACE
+from bireme.installation.objects import build_crds, build_namespace, build_objects
 from bireme.installation.values import overlay, read_values
 from support.cluster_world import until
 from support.component import reserve_port
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 
 class Installation:
-    """What `bireme manifests` prints for some values, but CRDs, and a controller that runs with it.
+    """What `bireme manifests` prints for some values, but CRDs, its namespace, and a controller that runs.
 
     No pod can be reached here, so webhooks are called by the URL of a process of ours.
     """
@@ -42,7 +42,9 @@ class Installation:
         with reserve_port() as health, reserve_port() as webhooks:
             self.health_port: int = health.getsockname()[1]
             self.webhook_port: int = webhooks.getsockname()[1]
-        self.objects = [self._reachable(each) for each in build_objects(self.values, namespace)]
+        made = [self._reachable(each) for each in build_objects(self.values, namespace)]
+        homes = [] if namespace == DEFAULT_NAMESPACE else [build_namespace(namespace)]
+        self.objects = [*homes, *made]
 
     def _reachable(self, obj: Object) -> Object:
         if not obj["kind"].endswith("WebhookConfiguration"):

@@ -26,8 +26,8 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("er
 def command(namespace: str, kubeconfig: str | None, context: str | None, output: str) -> None:
     """Check an installation on a cluster, and say what to fix.
 
-    Looks at CRDs, the controller's pods and lease, its permissions, webhooks and their certificates, other
-    operators, queues and the network. Changes nothing.
+    Looks at CRDs, the pods, lease and permissions of controller and scheduler, webhooks and their
+    certificates, other operators, queues and the network. Changes nothing.
 
     Exit status: 0 all is well, or there are warnings alone; 1 something is broken; 3 the cluster can't be
     reached.

@@ -19,7 +19,8 @@ _SETTING_HINT = "write it as kubeflow.enabled=true; deploy/helm/bireme/values.ya
 def command(namespace: str, files: tuple[str, ...], settings: tuple[str, ...]) -> None:
     """Print all objects of an installation as YAML, webhooks and CRDs included.
 
-    The same as the Helm chart makes of the same values.
+    The same as the Helm chart makes of the same values. The namespace itself is printed if it is
+    bireme-system: any other must exist, and is neither changed nor, by `kubectl delete`, taken away.
 
     \b
     bireme manifests | kubectl apply --server-side -f -

@@ -9,7 +9,7 @@ from bireme.api.kinds import KINDS, KUBEFLOW_MPI_JOB
 from bireme.installation.engines import build_engines
 from bireme.installation.expressions import World, resolve
 from bireme.installation.monitoring import build_monitoring
-from bireme.installation.names import OURS
+from bireme.installation.names import DEFAULT_NAMESPACE, OURS
 from bireme.installation.parts import Part
 from bireme.installation.rbac import build_rbac
 from bireme.installation.webhooks import build_webhooks
@@ -29,7 +29,10 @@ def build_parts() -> dict[str, list[Part]]:
 
 
 def build_objects(values: Mapping[str, Any], namespace: str) -> list[dict[str, Any]]:
-    """The objects for values that `read_values` has made whole."""
+    """The objects for values that `read_values` has made whole.
+
+    A namespace of ours is among them, one of somebody else's is not: it must be there, and stays as it is.
+    """
     world = World(values, namespace, __version__)
     chosen = [
         resolve(part.object, world)
@@ -37,7 +40,8 @@ def build_objects(values: Mapping[str, Any], namespace: str) -> list[dict[str, A
         for part in parts
         if all(resolve(condition, world) for condition in part.when)
     ]
-    return [build_namespace(namespace), *build_crds(values), *chosen]
+    homes = [build_namespace()] if namespace == DEFAULT_NAMESPACE else []
+    return [*homes, *build_crds(values), *chosen]
 
 
 def build_crds(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -49,7 +53,7 @@ def build_crds(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def build_namespace(name: str) -> dict[str, Any]:
+def build_namespace(name: str = DEFAULT_NAMESPACE) -> dict[str, Any]:
     """Under Pod Security's strictest level, which our own pods keep."""
     level = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     return {

@@ -124,6 +124,8 @@ WEBHOOK_RULES: Final = (
     Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
 )
 """In the cluster: who may use a queue."""
+PLACED_RULES: Final = (Rule(POD_GROUP.group, (POD_GROUP.plural,), ("get",)),)
+"""In the cluster, where one namespace is watched and the scheduler places the pods of all: their queues."""
 TRUST_RULES: Final = (
     Rule("admissionregistration.k8s.io", _CONFIGURATIONS, ("get", "patch"), (cluster_name(WEBHOOKS),)),
 )
@@ -175,6 +177,7 @@ def build_rbac() -> list[Part]:
         *grant(f"{WEBHOOKS}-certificates", CERTIFICATE_READ_RULES, Namespace(), WEBHOOKS_ON),
         *grant(f"{WEBHOOKS}-rotation", CERTIFICATE_WRITE_RULES, Namespace(), WEBHOOKS_ON, OWN_CERTIFICATES),
         *cluster_grant(WEBHOOKS, WEBHOOK_RULES, WEBHOOKS_ON),
+        *cluster_grant(f"{WEBHOOKS}-placed", PLACED_RULES, WEBHOOKS_ON, WATCHED, SCHEDULER_ON),
         *cluster_grant(f"{WEBHOOKS}-trust", TRUST_RULES, WEBHOOKS_ON, OWN_CERTIFICATES),
         _user_role("edit", EDIT_RULES, ("edit", "admin")),
         _user_role("view", VIEW_RULES, ("view", "edit", "admin")),

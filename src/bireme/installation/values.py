@@ -207,7 +207,8 @@ class Values(Group, frozen=True):
         str,
         Meta(
             description="Run the jobs of this namespace only, with permissions there alone; of all when "
-            "empty. The namespace must exist.",
+            "empty. The namespace must exist. A scheduler serves all namespaces, and so do then the webhooks "
+            "that guard queues.",
             pattern="^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
         ),
     ] = ""

@@ -13,21 +13,25 @@ from bireme.api.kinds import (
 )
 from bireme.api.scheduler import SCHEDULER_NAME
 from bireme.installation.engines import ENGINE
-from bireme.installation.expressions import Choice, Namespace, Value, text
+from bireme.installation.expressions import Choice, Merged, Namespace, Value, text
 from bireme.installation.names import WATCHED, WEBHOOKS, account_user, cluster_name
 from bireme.installation.parts import Part, Tree, here, metadata
-from bireme.installation.rbac import KUBEFLOW_ON, OWN_CERTIFICATES, WEBHOOKS_ON
+from bireme.installation.rbac import KUBEFLOW_ON, OWN_CERTIFICATES, SCHEDULER_ON, WEBHOOKS_ON
 
 DEFAULT_PATH: Final = "/default"
 VALIDATE_PATH: Final = "/validate"
 QUEUE_PATH: Final = "/queue"
 DEFAULTING: Final = "default.bireme.dev"
 VALIDATION: Final = "validate.bireme.dev"
-JOB_QUEUES: Final = "jobs.queues.bireme.dev"
-GROUP_QUEUES: Final = "podgroups.queues.bireme.dev"
-POD_QUEUES: Final = "pods.queues.bireme.dev"
+QUEUES: Final = ".queues.bireme.dev"
+"""How the names end of those that ask who may use a queue."""
+JOB_QUEUES: Final = f"jobs{QUEUES}"
+GROUP_QUEUES: Final = f"podgroups{QUEUES}"
+POD_QUEUES: Final = f"pods{QUEUES}"
 TIMEOUT_SECONDS: Final = 5
 CERT_MANAGER: Final = Value("webhooks.certManager.enabled")
+QUEUE_POLICY: Final = "bireme.dev/queue-failure-policy"
+"""What was asked for, as an annotation: it tells a choice from a change that somebody made afterwards."""
 
 _OURS: Final = (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB, QUEUE, POD_GROUP)
 _QUEUED_JOB: Final = "has(object.spec.scheduler) && has(object.spec.scheduler.t9kScheduler)"
@@ -40,7 +44,11 @@ _NOT_A_CHILD: Final = (
     f" && o.apiVersion == '{GENERIC_JOB.api_version}'))"
 )
 # Under another engine the queue that a job names is that engine's, and its own to guard.
-_OUR_QUEUES: Final = "'%s' in ['bireme', 't9k']"
+_OUR_QUEUES: Final = text("'%s' in ['bireme', 't9k']", ENGINE)
+_OF_OUR_ENGINE: Final[Tree] = {"name": "our-queues", "expression": _OUR_QUEUES}
+# Jobs of another engine are no reason not to ask about what our own scheduler places beside it.
+_PLACED: Final[Tree] = {"name": "our-queues", "expression": Choice(SCHEDULER_ON, "true", _OUR_QUEUES)}
+_IN_THE_WATCHED: Final = Choice(WATCHED, {"matchLabels": {"kubernetes.io/metadata.name": WATCHED}}, {})
 
 
 def build_webhooks() -> list[Part]:
@@ -61,11 +69,12 @@ def build_webhooks() -> list[Part]:
 
 def _configuration(kind: str, webhooks: list[Tree]) -> Tree:
     injected = {"cert-manager.io/inject-ca-from": text(f"%s/{WEBHOOKS}", Namespace())}
+    told = {QUEUE_POLICY: Value("webhooks.queueFailurePolicy")}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
         "metadata": metadata(
-            cluster_name(WEBHOOKS), "webhooks", annotations=Choice(CERT_MANAGER, injected, {})
+            cluster_name(WEBHOOKS), "webhooks", annotations=Merged(told, Choice(CERT_MANAGER, injected, {}))
         ),
         "webhooks": webhooks,
     }
@@ -82,11 +91,12 @@ def _validation() -> Tree:
 def _queued_jobs() -> Tree:
     """Kubeflow's MPIJobs are not asked about: they name no queue. Their pods may, and are."""
     rules = [_rule(GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB)]
-    return _queue_webhook(JOB_QUEUES, rules, [{"name": "queued", "expression": _QUEUED_JOB}])
+    conditions = [_OF_OUR_ENGINE, {"name": "queued", "expression": _QUEUED_JOB}]
+    return _queue_webhook(JOB_QUEUES, rules, conditions)
 
 
 def _queued_groups() -> Tree:
-    return _queue_webhook(GROUP_QUEUES, [_rule(POD_GROUP)], [_not_a_child()])
+    return _placed(_queue_webhook(GROUP_QUEUES, [_rule(POD_GROUP)], [_PLACED, _not_a_child()]))
 
 
 def _queued_pods() -> Tree:
@@ -97,7 +107,13 @@ def _queued_pods() -> Tree:
         "operations": ["CREATE", "UPDATE"],
         "scope": "Namespaced",
     }
-    return _queue_webhook(POD_QUEUES, [rule], [{"name": "queued", "expression": _QUEUED_POD}, _not_a_child()])
+    conditions = [_PLACED, {"name": "queued", "expression": _QUEUED_POD}, _not_a_child()]
+    return _placed(_queue_webhook(POD_QUEUES, [rule], conditions))
+
+
+def _placed(webhook: Tree) -> Tree:
+    """Asked in all namespaces where our scheduler runs: it places every pod that names it."""
+    return {**webhook, "namespaceSelector": Choice(SCHEDULER_ON, {}, _IN_THE_WATCHED)}
 
 
 def _not_a_child() -> Tree:
@@ -124,12 +140,11 @@ def _queue_webhook(name: str, rules: Any, conditions: list[Tree]) -> Tree:
     return {
         **_webhook(name, QUEUE_PATH, rules),
         "failurePolicy": Value("webhooks.queueFailurePolicy"),
-        "matchConditions": [{"name": "our-queues", "expression": text(_OUR_QUEUES, ENGINE)}, *conditions],
+        "matchConditions": conditions,
     }
 
 
 def _webhook(name: str, path: str, rules: Any) -> Tree:
-    selector = {"matchLabels": {"kubernetes.io/metadata.name": WATCHED}}
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
@@ -137,7 +152,7 @@ def _webhook(name: str, path: str, rules: Any) -> Tree:
         "timeoutSeconds": TIMEOUT_SECONDS,
         "failurePolicy": Value("webhooks.failurePolicy"),
         "matchPolicy": "Equivalent",
-        "namespaceSelector": Choice(WATCHED, selector, {}),
+        "namespaceSelector": _IN_THE_WATCHED,
         "rules": rules,
         # The authority is put in by the controller, or by cert-manager.
         "clientConfig": {"service": {"name": WEBHOOKS, "namespace": Namespace(), "path": path, "port": 443}},
@@ -156,6 +171,8 @@ def _certificate() -> Tree:
         "metadata": here(WEBHOOKS, "webhooks"),
         "spec": {
             "secretName": WEBHOOKS,
+            # As our own are; any other kind is served as well.
+            "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
             "dnsNames": [text(f"{WEBHOOKS}.%s.svc", Namespace())],
             "issuerRef": {
                 "kind": Value("webhooks.certManager.issuerKind"),

@@ -2,17 +2,26 @@
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bireme import __version__
 from bireme.api.kinds import GENERIC_JOB, JOB_KINDS, KINDS, POD_GROUP, QUEUE
-from bireme.control.webhooks.certificates import host_names, is_trusted, read_certificate
+from bireme.control.webhooks.certificates import host_names, is_trusted, read_certificates
 from bireme.control.webhooks.keeper import CONFIGURATIONS
 from bireme.control.webhooks.queues import REVIEWS
-from bireme.installation.checkup.facts import Certificate, Facts, Layout, Object, Permission, layout_of
-from bireme.installation.checkup.permissions import needed
+from bireme.installation.checkup.facts import (
+    Certificate,
+    Component,
+    Facts,
+    Layout,
+    Object,
+    Permission,
+    layout_of,
+)
+from bireme.installation.checkup.permissions import needed, needed_by_scheduler
 from bireme.installation.expressions import World, resolve
-from bireme.installation.names import CONTROLLER, WEBHOOKS, account_user, cluster_name, selector
+from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS, cluster_name, selector
 from bireme.kube.client import Client
 from bireme.kube.clock import utc_now
 from bireme.kube.errors import ApiError, Forbidden, NotFound
@@ -22,6 +31,7 @@ from bireme.kube.resources import (
     LEASES,
     PODS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
     resource_of,
@@ -48,8 +58,11 @@ class Examiner:
         """Everything that a checkup wants to know. Raises KubeError where the cluster can't be reached."""
         crds = await self._crds()
         deployment = await self._get(DEPLOYMENTS, self._namespace, CONTROLLER)
-        layout = layout_of(deployment)
-        lease, moves = await self._lease()
+        layout = layout_of(deployment, scheduler=await self._has_scheduler())
+        works = [self._component(CONTROLLER, needed(layout, self._namespace))]
+        if layout.scheduler:
+            works.append(self._component(SCHEDULER, needed_by_scheduler(self._namespace)))
+        controller, *schedulers = await asyncio.gather(*works)
         configurations = await self._configurations(layout)
         used = await self._used_queues(crds)
         deployments = await self._list(DEPLOYMENTS, None)
@@ -58,11 +71,8 @@ class Examiner:
             __version__,
             utc_now(),
             crds,
-            deployment,
-            tuple(await self._list(PODS, self._namespace, selector("controller"))),
-            lease,
-            moves,
-            await self._denied(layout),
+            controller,
+            schedulers[0] if schedulers else None,
             configurations,
             await self._certificate(configurations),
             await self._probe(layout) if layout.webhooks and deployment else "",
@@ -106,9 +116,26 @@ class Examiner:
     async def _crds(self) -> dict[str, Object | None]:
         return {kind.crd_name: await self._get(CRDS, None, kind.crd_name) for kind in KINDS}
 
-    async def _lease(self) -> tuple[Object | None, bool]:
+    async def _has_scheduler(self) -> bool:
+        """Whether this installation brought one: its account stays where its Deployment was taken away."""
+        found = await self._get(DEPLOYMENTS, self._namespace, SCHEDULER)
+        return (found or await self._get(SERVICE_ACCOUNTS, self._namespace, SCHEDULER)) is not None
+
+    async def _component(self, name: str, wanted: Sequence[Permission]) -> Component:
+        labels = selector(name.removeprefix("bireme-"))
+        lease, moves = await self._lease(name)
+        return Component(
+            name,
+            await self._get(DEPLOYMENTS, self._namespace, name),
+            tuple(await self._list(PODS, self._namespace, labels)),
+            lease,
+            moves,
+            await self._denied(name, wanted),
+        )
+
+    async def _lease(self, name: str) -> tuple[Object | None, bool]:
         """The lease, and whether it is renewed while we look, which clocks that differ can't hide."""
-        lease = await self._get(LEASES, self._namespace, CONTROLLER)
+        lease = await self._get(LEASES, self._namespace, name)
         if not (lease or {}).get("spec", {}).get("holderIdentity"):
             return lease, False
         assert lease is not None
@@ -116,28 +143,27 @@ class Examiner:
         while waited < _LEASE_PATIENCE_SECONDS:
             await self._client.clock.sleep(0.5)
             waited += 0.5
-            again = await self._get(LEASES, self._namespace, CONTROLLER)
+            again = await self._get(LEASES, self._namespace, name)
             if again is not None and again["spec"].get("renewTime") != lease["spec"].get("renewTime"):
                 return again, True
         return lease, False
 
-    async def _denied(self, layout: Layout) -> tuple[Permission, ...]:
-        wanted = needed(layout, self._namespace)
+    async def _denied(self, account: str, wanted: Sequence[Permission]) -> tuple[Permission, ...]:
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(permission: Permission) -> bool:
             async with gate:
-                return await self._is_allowed(permission)
+                return await self._is_allowed(account, permission)
 
         try:
             answers = await asyncio.gather(*map(ask, wanted))
         except Forbidden:
-            self._unseen.append("the permissions of the controller's account")
+            self._unseen.append(f"the permissions of the account {account}")
             return ()
         return tuple(permission for permission, allowed in zip(wanted, answers, strict=True) if not allowed)
 
-    async def _is_allowed(self, permission: Permission) -> bool:
-        account = str(resolve(account_user(self._namespace), World({}, self._namespace, "")))
+    async def _is_allowed(self, account: str, permission: Permission) -> bool:
+        user = f"system:serviceaccount:{self._namespace}:{account}"
         groups = [
             "system:serviceaccounts",
             f"system:serviceaccounts:{self._namespace}",
@@ -152,7 +178,7 @@ class Examiner:
             "name": permission.name,
             "namespace": permission.namespace,
         }
-        spec = {"user": account, "groups": groups, "resourceAttributes": attributes}
+        spec = {"user": user, "groups": groups, "resourceAttributes": attributes}
         body = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "spec": spec}
         review = await self._client.create(REVIEWS, None, body)
         return bool((review.get("status") or {}).get("allowed"))
@@ -167,16 +193,17 @@ class Examiner:
     async def _certificate(self, configurations: tuple[Object | None, ...]) -> Certificate | None:
         secret = await self._get(SECRETS, self._namespace, WEBHOOKS)
         pem = base64.b64decode(((secret or {}).get("data") or {}).get("tls.crt") or "")
-        certificate = read_certificate(pem)
-        if certificate is None:
+        chain = read_certificates(pem)
+        if not chain:
             return None
         bundles = [
             base64.b64decode(webhook["clientConfig"].get("caBundle") or "")
             for configuration in configurations
             for webhook in (configuration or {}).get("webhooks") or ()
         ]
-        trusted = tuple(is_trusted(certificate, bundle) for bundle in bundles)
-        return Certificate(certificate.not_valid_after_utc, tuple(host_names(certificate)), trusted)
+        # Others' authorities may sign through one between, which then stands behind the certificate.
+        trusted = tuple(any(is_trusted(each, bundle) for each in chain) for bundle in bundles)
+        return Certificate(chain[0].not_valid_after_utc, tuple(host_names(chain[0])), trusted)
 
     async def _probe(self, layout: Layout) -> str:
         """Offer, without effect, a job that must be refused; where it is not, something that tells why."""

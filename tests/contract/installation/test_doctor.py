@@ -22,7 +22,7 @@ from bireme.control.webhooks.keeper import CONFIGURATIONS, CertificateKeeper
 from bireme.control.webhooks.queues import QueueAccess
 from bireme.control.webhooks.server import build_app, serve, stop
 from bireme.installation.checkup import Finding, examine
-from bireme.installation.names import CONTROLLER, WEBHOOKS
+from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, NotFound
 from bireme.kube.lease import LeaderElection
@@ -59,7 +59,7 @@ DNS = {
 
 
 class Clinic:
-    """An installation as if at work: webhooks are served, a lease is held, and two pods are said to be ready.
+    """An installation as if at work: webhooks are served, leases are held, and pods are said to be ready.
 
     No controller mends here what a test breaks.
     """
@@ -70,7 +70,7 @@ class Clinic:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._exits = contextlib.AsyncExitStack()
-        self._leading: asyncio.Task[None] | None = None
+        self._leading: dict[str, asyncio.Task[None]] = {}
         self.client: Client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -87,13 +87,17 @@ class Clinic:
         app = build_app(QueueAccess(self.client, ""), Metrics())
         runner = await serve(app, keeper.context, "127.0.0.1", self._installation.webhook_port)
         self._exits.push_async_callback(stop, runner)
-        await self.lead()
-        await until(self._has_pods, seconds=60)
+        await self.lead(CONTROLLER)
+        await self.lead(SCHEDULER)
+        await self.wait_pods()
         await self.set_ready("True")
         await until(self._is_well, seconds=60)
 
+    async def wait_pods(self) -> None:
+        await until(self._has_pods, seconds=60)
+
     async def _has_pods(self) -> bool:
-        return len(await self.pods()) == 2
+        return len(await self.pods()) == 4
 
     async def _is_well(self) -> bool:
         """Until the API server has taken up whom to trust."""
@@ -106,25 +110,28 @@ class Clinic:
         self._loop.close()
 
     async def _close(self) -> None:
-        await self.rest()
+        for name in list(self._leading):
+            await self.rest(name)
         await self._exits.aclose()
 
-    async def lead(self) -> None:
-        election = LeaderElection(self.client, HOME, CONTROLLER, f"test-{datetime.now(UTC)}")
-        self._leading = asyncio.create_task(election.run())
+    async def lead(self, name: str) -> None:
+        election = LeaderElection(self.client, HOME, name, f"test-{datetime.now(UTC)}")
+        self._leading[name] = asyncio.create_task(election.run())
         await election.wait_until_leading()
 
-    async def rest(self) -> None:
-        if self._leading is not None:
-            self._leading.cancel()
-            await asyncio.gather(self._leading, return_exceptions=True)
+    async def rest(self, name: str) -> None:
+        if (leading := self._leading.pop(name, None)) is not None:
+            leading.cancel()
+            await asyncio.gather(leading, return_exceptions=True)
 
-    async def pods(self) -> list[Object]:
-        return (await self.client.list(PODS, HOME, type=dict)).items
+    async def pods(self, name: str = "") -> list[Object]:
+        """Of both Deployments, or of one."""
+        found = (await self.client.list(PODS, HOME, type=dict)).items
+        return [each for each in found if each["metadata"]["name"].startswith(name)]
 
-    async def set_ready(self, status: str) -> None:
+    async def set_ready(self, status: str, name: str = "") -> None:
         told = {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]}
-        for pod in await self.pods():
+        for pod in await self.pods(name):
             name = pod["metadata"]["name"]
             await self.client.patch(PODS, HOME, name, {"status": told}, subresource="status")
 
@@ -136,7 +143,7 @@ class Clinic:
 
 @pytest.fixture(scope="module")
 def clinic(plane: ControlPlane) -> Iterator[Clinic]:
-    installation = Installation(plane, HOME, {"kubeflow": {"enabled": True}})
+    installation = Installation(plane, HOME, {"kubeflow": {"enabled": True}, "scheduler": {"enabled": True}})
     installation.apply()
     apply(plane, [DNS])
     made = Clinic(installation)
@@ -232,33 +239,73 @@ def added(*objects: tuple[Resource, str, Object]) -> Broken:
     return broken
 
 
-@contextlib.asynccontextmanager
-async def no_leader(clinic: Clinic) -> AsyncIterator[None]:
-    await clinic.rest()
-    yield
-    await clinic.lead()
+def no_leader(name: str) -> Broken:
+    @contextlib.asynccontextmanager
+    async def broken(clinic: Clinic) -> AsyncIterator[None]:
+        await clinic.rest(name)
+        yield
+        await clinic.lead(name)
+
+    return broken
+
+
+def stale_lease(name: str) -> Broken:
+    @contextlib.asynccontextmanager
+    async def broken(clinic: Clinic) -> AsyncIterator[None]:
+        await clinic.rest(name)
+        spec = {"holderIdentity": "gone", "renewTime": "2020-01-01T00:00:00.000000Z"}
+        await clinic.client.patch(LEASES, HOME, name, {"spec": spec})
+        yield
+        await clinic.client.patch(LEASES, HOME, name, {"spec": {"holderIdentity": None}})
+        await clinic.lead(name)
+
+    return broken
+
+
+def not_ready(name: str) -> Broken:
+    @contextlib.asynccontextmanager
+    async def broken(clinic: Clinic) -> AsyncIterator[None]:
+        await clinic.set_ready("False", name)
+        yield
+        await clinic.set_ready("True", name)
+
+    return broken
 
 
 @contextlib.asynccontextmanager
-async def stale_lease(clinic: Clinic) -> AsyncIterator[None]:
-    await clinic.rest()
-    spec = {"holderIdentity": "gone", "renewTime": "2020-01-01T00:00:00.000000Z"}
-    await clinic.client.patch(LEASES, HOME, CONTROLLER, {"spec": spec})
-    yield
-    await clinic.client.patch(LEASES, HOME, CONTROLLER, {"spec": {"holderIdentity": None}})
-    await clinic.lead()
+async def no_scheduler(clinic: Clinic) -> AsyncIterator[None]:
+    """As after `kubectl delete deployment`, while somebody waits in a queue."""
+    async with (
+        removed(DEPLOYMENTS, HOME, SCHEDULER)(clinic),
+        added((GROUPS, "default", lost_group()))(clinic),
+    ):
+        yield
+    await clinic.wait_pods()
+    await clinic.set_ready("True", SCHEDULER)
 
 
-@contextlib.asynccontextmanager
-async def pods_not_ready(clinic: Clinic) -> AsyncIterator[None]:
-    await clinic.set_ready("False")
-    yield
-    await clinic.set_ready("True")
+def without(name: str) -> Callable[[Object], None]:
+    """A configuration that lacks a webhook."""
+
+    def change(configuration: Object) -> None:
+        configuration["webhooks"] = [each for each in configuration["webhooks"] if each["name"] != name]
+
+    return change
+
+
+def weaker(name: str, **fields: Any) -> Callable[[Object], None]:
+    """A configuration in which a webhook is asked less."""
+
+    def change(configuration: Object) -> None:
+        (webhook,) = [each for each in configuration["webhooks"] if each["name"] == name]
+        webhook.update(fields)
+
+    return change
 
 
 @contextlib.asynccontextmanager
 async def mixed_images(clinic: Clinic) -> AsyncIterator[None]:
-    name = (await clinic.pods())[0]["metadata"]["name"]
+    name = (await clinic.pods(CONTROLLER))[0]["metadata"]["name"]
 
     def set_image(pod: Object) -> None:
         pod["spec"]["containers"][0]["image"] = "bireme/controller:older"
@@ -320,6 +367,7 @@ def closed_policy() -> Object:
     return {**kind, "metadata": {"name": "closed"}, "spec": spec}
 
 
+_NARROWER: dict[str, Any] = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "one"}}}
 CRD = POD_GROUP.crd_name
 GROUPS = resource_of(POD_GROUP)
 BROKEN: dict[str, tuple[Broken, set[str]]] = {
@@ -337,6 +385,22 @@ BROKEN: dict[str, tuple[Broken, set[str]]] = {
     ),
     "webhooks are not registered": (removed(CONFIGURATIONS[1], None, WEBHOOKS), {"webhooks-missing"}),
     "webhooks can't be reached": (unreachable, {"webhooks-unreachable"}),
+    "pods are not asked about": (
+        changed(CONFIGURATIONS[1], None, WEBHOOKS, without("pods.queues.bireme.dev")),
+        {"queue-webhook-missing"},
+    ),
+    "jobs are let in without an answer": (
+        changed(CONFIGURATIONS[1], None, WEBHOOKS, weaker("jobs.queues.bireme.dev", failurePolicy="Ignore")),
+        {"queue-webhook-changed"},
+    ),
+    "groups of one namespace alone are asked about": (
+        changed(CONFIGURATIONS[1], None, WEBHOOKS, weaker("podgroups.queues.bireme.dev", **_NARROWER)),
+        {"queue-webhook-changed"},
+    ),
+    "nobody fills in defaults": (
+        changed(CONFIGURATIONS[0], None, WEBHOOKS, weaker("default.bireme.dev", **_NARROWER)),
+        {"webhook-changed"},
+    ),
     "the API server trusts another authority": (
         changed(CONFIGURATIONS[0], None, WEBHOOKS, _set_bundle),
         {"certificate-not-trusted"},
@@ -346,16 +410,28 @@ BROKEN: dict[str, tuple[Broken, set[str]]] = {
         changed(SECRETS, HOME, WEBHOOKS, lambda secret: secret["data"].pop("tls.crt")),
         {"certificate-missing"},
     ),
-    "nobody renews the lease": (stale_lease, {"lease-stale"}),
-    "nobody has the lease": (no_leader, {"no-leader"}),
-    "no pod is ready": (pods_not_ready, {"controller-not-ready"}),
+    "nobody renews the lease": (stale_lease(CONTROLLER), {"lease-stale"}),
+    "nobody has the lease": (no_leader(CONTROLLER), {"no-leader"}),
+    "no pod is ready": (not_ready(CONTROLLER), {"controller-not-ready"}),
+    "no pod of the scheduler is ready": (not_ready(SCHEDULER), {"scheduler-not-ready"}),
+    "nobody renews the scheduler's lease": (stale_lease(SCHEDULER), {"scheduler-lease-stale"}),
+    "nobody has the scheduler's lease": (no_leader(SCHEDULER), {"scheduler-no-leader"}),
+    "the scheduler may not bind": (
+        removed(CLUSTER_ROLE_BINDINGS, None, SCHEDULER),
+        {"scheduler-permission-missing"},
+    ),
+    "the scheduler is of another version": (
+        changed(DEPLOYMENTS, HOME, SCHEDULER, _label("app.kubernetes.io/version", "0.0.1")),
+        {"scheduler-version-differs"},
+    ),
+    "the scheduler is gone": (no_scheduler, {"scheduler-missing", "queue-missing", "no-scheduler"}),
     "pods are of different versions": (mixed_images, {"controller-versions"}),
     "the controller is of another version": (
         changed(DEPLOYMENTS, HOME, CONTROLLER, _label("app.kubernetes.io/version", "0.0.1")),
         {"version-differs"},
     ),
     "another operator runs": (added((DEPLOYMENTS, "default", other_operator())), {"other-operator"}),
-    "a queue is not there": (added((GROUPS, "default", lost_group())), {"queue-missing", "no-scheduler"}),
+    "a queue is not there": (added((GROUPS, "default", lost_group())), {"queue-missing"}),
     "there is no DNS": (removed(SERVICES, "kube-system", "kube-dns"), {"no-dns"}),
     "a policy closes a namespace": (
         added(
@@ -371,10 +447,15 @@ OFTEN = (
     "a binding is missing",
     "a role lacks a rule",
     "webhooks can't be reached",
+    "pods are not asked about",
+    "groups of one namespace alone are asked about",
     "the API server trusts another authority",
     "the certificate has ended",
     "nobody renews the lease",
     "no pod is ready",
+    "nobody renews the scheduler's lease",
+    "the scheduler may not bind",
+    "the scheduler is gone",
     "another operator runs",
     "a queue is not there",
 )

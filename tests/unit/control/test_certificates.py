@@ -14,10 +14,12 @@ from bireme.control.webhooks.certificates import (
     Certificates,
     expiry,
     host_names,
+    is_complete,
     is_trusted,
     read_certificate,
     renewed,
 )
+from support.certificates import rsa_authority
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 HOSTS = ("hooks.place.svc", "127.0.0.1")
@@ -142,6 +144,16 @@ def test_what_can_not_be_read_is_made_anew(field: str, junk: bytes) -> None:
     assert leaf is not None
     assert is_trusted(leaf, made.authorities)
     assert renewed(made, HOSTS, at(1), published=True) is made
+
+
+def test_an_authority_that_is_not_ours_signs_nothing() -> None:
+    """As after cert-manager: its key may be of a kind that we do not sign with."""
+    authority, server = rsa_authority("other", HOSTS)
+    found = Certificates(authority.certificate, authority.key, server.certificate, server.key)
+    assert is_complete(found)
+    made = renewed(found, HOSTS, datetime.now(UTC), published=True)
+    assert count(made.authorities) == 1
+    assert authority.certificate not in made.authorities
 
 
 def test_a_key_of_another_certificate_is_noticed() -> None:

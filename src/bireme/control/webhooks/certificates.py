@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_VALID: Final = timedelta(days=730)
@@ -48,7 +49,7 @@ def renewed(
 
     `published` says that the API server trusts all of `current.authorities`. What can't be read is made anew.
     """
-    authorities = _read_all(current.authorities)
+    authorities = read_certificates(current.authorities)
     signer = _signer(authorities, current.authority_key)
     if signer is None or _ended(authorities[0], now):
         return _start_anew(hosts, now, valid, authority_valid)
@@ -101,15 +102,23 @@ def host_names(certificate: x509.Certificate) -> list[str]:
     return names.get_values_for_type(x509.DNSName) + addresses
 
 
+def read_certificates(pem: bytes) -> list[x509.Certificate]:
+    """All certificates of a text, as they stand there."""
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        return []
+
+
 def read_certificate(pem: bytes) -> x509.Certificate | None:
     """The first certificate of a text, None if there is none."""
-    found = _read_all(pem)
+    found = read_certificates(pem)
     return found[0] if found else None
 
 
 def is_trusted(certificate: x509.Certificate, bundle: bytes) -> bool:
     """Whether one of a bundle's authorities signed the certificate."""
-    return _is_signed_by_any(certificate, _read_all(bundle))
+    return _is_signed_by_any(certificate, read_certificates(bundle))
 
 
 # ---- making
@@ -214,35 +223,34 @@ def _bundle(certificates: Sequence[x509.Certificate]) -> bytes:
 # ---- reading
 
 
-def _read_all(pem: bytes) -> list[x509.Certificate]:
-    try:
-        return x509.load_pem_x509_certificates(pem)
-    except ValueError:
-        return []
-
-
 def _signer(authorities: Sequence[x509.Certificate], pem: bytes) -> ec.EllipticCurvePrivateKey | None:
-    """The key of the newest authority, None if they do not belong together."""
+    """The key of the newest authority, None if they do not belong together, or it is none that we made."""
     key = _read_key(pem)
-    if key is None or not authorities:
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not authorities:
         return None
-    return key if key.public_key() == authorities[0].public_key() else None
+    return key if key.public_key() == _public_key(authorities[0]) else None
 
 
 def _leaf(current: Certificates) -> x509.Certificate | None:
-    """What is served, None if certificate and key do not belong together."""
-    found, key = _read_all(current.certificate), _read_key(current.key)
-    if not found or key is None or key.public_key() != found[0].public_key():
+    """What is served, None if certificate and key do not belong together. Others' keys may be of any kind."""
+    found, key = read_certificates(current.certificate), _read_key(current.key)
+    if not found or key is None or key.public_key() != _public_key(found[0]):
         return None
     return found[0]
 
 
-def _read_key(pem: bytes) -> ec.EllipticCurvePrivateKey | None:
+def _read_key(pem: bytes) -> PrivateKeyTypes | None:
     try:
-        key = serialization.load_pem_private_key(pem, None)
-    except (ValueError, TypeError):
+        return serialization.load_pem_private_key(pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
-    return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
+
+
+def _public_key(certificate: x509.Certificate) -> CertificatePublicKeyTypes | None:
+    try:
+        return certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return None
 
 
 def _is_due(certificate: x509.Certificate, now: datetime) -> bool:

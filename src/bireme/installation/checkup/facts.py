@@ -1,9 +1,12 @@
 """What a checkup looks at, and what it says."""
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 Object = dict[str, Any]
+APPLY: Final = "apply `bireme manifests` anew, or `helm upgrade`"
+"""What mends most."""
+MOST_SHOWN: Final = 5
 Severity = Literal["ok", "warning", "error"]
 
 
@@ -17,16 +20,18 @@ class Finding(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How the controller runs, by the arguments of its Deployment."""
+    """How the controller runs, by the arguments of its Deployment, and whether there is a scheduler."""
 
     watched: str = ""
     kubeflow: bool = False
     webhooks: bool = True
     own_certificates: bool = True
+    engine: str = "bireme"
+    scheduler: bool = False
 
 
 class Permission(NamedTuple):
-    """Something that the controller must be allowed to do; in all namespaces where none is named."""
+    """Something that an account must be allowed to do; in all namespaces where none is named."""
 
     verb: str
     group: str
@@ -49,6 +54,23 @@ class Certificate(NamedTuple):
     """Of each webhook: whether the API server trusts the certificate there."""
 
 
+class Component(NamedTuple):
+    """A program of ours, as far as it is there."""
+
+    name: str
+    """Of its Deployment, its account and its lease."""
+    deployment: Object | None = None
+    pods: tuple[Object, ...] = ()
+    lease: Object | None = None
+    lease_moves: bool = False
+    """Whether the lease was renewed while we looked: clocks may differ, but this is seen."""
+    denied: tuple[Permission, ...] = ()
+
+    @property
+    def word(self) -> str:
+        return self.name.removeprefix("bireme-")
+
+
 class Facts(NamedTuple):
     """A cluster, as far as it could be seen. `unseen` says what could not, and why."""
 
@@ -57,12 +79,9 @@ class Facts(NamedTuple):
     now: datetime
     crds: dict[str, Object | None]
     """Ours by name; those that are not asked for may be missing."""
-    deployment: Object | None = None
-    pods: tuple[Object, ...] = ()
-    lease: Object | None = None
-    lease_moves: bool = False
-    """Whether the lease was renewed while we looked: clocks may differ, but this is seen."""
-    denied: tuple[Permission, ...] = ()
+    controller: Component
+    scheduler: Component | None = None
+    """The one of this installation, None where it has none."""
     configurations: tuple[Object | None, ...] = ()
     certificate: Certificate | None = None
     webhook_answer: str = ""
@@ -77,17 +96,26 @@ class Facts(NamedTuple):
     """With a NetworkPolicy that lets nothing in."""
     unseen: tuple[str, ...] = ()
 
+    @property
+    def layout(self) -> Layout:
+        return layout_of(self.controller.deployment, scheduler=self.scheduler is not None)
 
-def layout_of(deployment: Object | None) -> Layout:
+
+def layout_of(deployment: Object | None, *, scheduler: bool) -> Layout:
     """By the arguments of the controller."""
     if deployment is None:
-        return Layout()
+        return Layout(scheduler=scheduler)
     (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
     arguments: list[str] = container.get("args") or []
-    watched = next((a.partition("=")[2] for a in arguments if a.startswith("--namespace=")), "")
     return Layout(
-        watched,
+        _value(arguments, "--namespace="),
         "--kubeflow" in arguments,
         "--webhooks" in arguments,
         "--webhook-certificates=external" not in arguments,
+        _value(arguments, "--gang-engine=") or "bireme",
+        scheduler,
     )
+
+
+def _value(arguments: list[str], option: str) -> str:
+    return next((each.removeprefix(option) for each in arguments if each.startswith(option)), "")

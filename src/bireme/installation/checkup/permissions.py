@@ -1,4 +1,4 @@
-"""What the controller's account must be allowed, one by one, for the API server to be asked about."""
+"""What our accounts must be allowed, one by one, for the API server to be asked about."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from bireme.installation.expressions import World, resolve
 
 
 def needed(layout: Layout, namespace: str) -> list[Permission]:
-    """All permissions of an installation of this layout."""
+    """All permissions of the controller in an installation of this layout."""
     world = World({"watchNamespace": layout.watched}, namespace, "")
     jobs = [*rbac.CONTROLLER_RULES]
     if layout.kubeflow:
@@ -19,6 +19,8 @@ def needed(layout: Layout, namespace: str) -> list[Permission]:
     if layout.webhooks:
         at_home += rbac.CERTIFICATE_READ_RULES
         cluster += rbac.WEBHOOK_RULES
+        if layout.watched and layout.scheduler:
+            cluster += rbac.PLACED_RULES
         if layout.own_certificates:
             at_home += rbac.CERTIFICATE_WRITE_RULES
             cluster += rbac.TRUST_RULES
@@ -26,6 +28,14 @@ def needed(layout: Layout, namespace: str) -> list[Permission]:
         *_permissions(jobs, layout.watched, world),
         *_permissions(at_home, namespace, world),
         *_permissions(cluster, "", world),
+    ]
+
+
+def needed_by_scheduler(namespace: str) -> list[Permission]:
+    world = World({}, namespace, "")
+    return [
+        *_permissions(rbac.SCHEDULER_RULES, "", world),
+        *_permissions(rbac.SCHEDULER_HOME_RULES, namespace, world),
     ]
 
 

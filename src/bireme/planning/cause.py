@@ -30,13 +30,17 @@ _WORKER: Final = re.compile(r"worker (\S+) \(node rank [0-9]+\) exited with code
 
 
 # What Open MPI says besides, which would push the words of the rank that failed out of the message: how peers
-# lost that rank, that they wait (as they are told to), rules, and a note that is always the same.
+# lost that rank, that they wait (as they are told to), rules, a note that is always the same, mere warnings;
+# and, of ours, that all was well at first.
 _ECHOES: Final = (
     re.compile(
         r"^\[[^]]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]]*\] \*\*\*.*(?:\n|\Z))*",
         re.MULTILINE,
     ),
     re.compile(r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)", re.MULTILINE),
+    re.compile(r"^\[.*\] plm:\w+: Warning: setpgid\(.*(?:\n|\Z)", re.MULTILINE),
+    re.compile(r"^\[.*\] PMIX ERROR: PMIX_ERR_NOT_FOUND in file .*(?:\n|\Z)", re.MULTILINE),
+    re.compile(r"^bireme: (?:all [0-9]+ workers are|the worker is) reachable(?:\n|\Z)", re.MULTILINE),
     re.compile(r"^\s*-{20,}\s*(?:\n|\Z)", re.MULTILINE),
     re.compile(
         r"^NOTE: invoking MPI_ABORT causes Open MPI(?:.*\n){1,3}?.*kills them\.(?:\n|\Z)", re.MULTILINE

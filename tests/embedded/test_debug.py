@@ -59,6 +59,10 @@ def test_a_command_gets_its_input_and_gives_its_code(here: Here) -> None:
     done = subprocess.run(counting, input=b"x" * 300_000, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip()) == (3, b"300000")
     assert done.stderr.startswith(b"bad\n")
+    missing = kubectl(here, "exec", "feed-a-0", "--", "no-such-program")
+    done = subprocess.run(missing, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 127
+    assert done.stderr.startswith(b"can't run no-such-program: No such file or directory\n")
     here.delete(job)
 
 

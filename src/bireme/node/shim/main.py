@@ -1,5 +1,6 @@
 """The loop of a shim."""
 
+import contextlib
 import os
 import selectors
 import signal
@@ -260,6 +261,8 @@ class Shim:
         try:
             stdin, stdout, stderr = descriptors
             child = children.start(children.beside(like, order), stdin, stdout, stderr)
+            if child.error:
+                _complain(stderr, child.error)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -344,6 +347,12 @@ class Shim:
         if (output := self._outputs.pop(name, None)) is not None:
             output.look(time.time())
             output.close()
+
+
+def _complain(stderr: int, why: str) -> None:
+    """Tell whoever asked for a command why there is none: an exit code alone would not."""
+    with contextlib.suppress(OSError):
+        os.write(stderr, f"{why}\n".encode())
 
 
 def _how(status: int) -> tuple[int, int]:

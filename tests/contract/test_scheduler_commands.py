@@ -76,7 +76,7 @@ def test_each_reason_is_told_of_a_real_cluster(scheduled_plane: ControlPlane, tm
                 queued("patient", small, 1),
                 f"raise the quota of queue {small} to",
             ),
-            "DoesNotFitAnyNode": (queued("huge", main, 1, "3"), "nodes with at least 3 cpu"),
+            "DoesNotFitAnyNode": (queued("huge", main, 1, "3"), " with at least 3 cpu"),
             "Fragmented": (queued("sliced", main, 1, "600m"), "wait for the end of"),
             "WaitingForResources": (queued("next", main, 2), "wait for the end of"),
         }
@@ -110,7 +110,7 @@ def test_members_that_cannot_be_made_are_missed(scheduled_plane: ControlPlane, t
         await world.create(queued("job", queue, 2, "100m"))
         await world.wait_reason("job", "InsufficientMembers")
         word, rest = await why(ask, "job")
-        assert (word, "create 1 more pods" in rest) == ("InsufficientMembers", True), rest
+        assert (word, "create 1 more pod\n" in rest) == ("InsufficientMembers", True), rest
 
     play(scheduled_plane, tmp_path, "members", scene, "1")
 

@@ -34,7 +34,17 @@ MASKS: Final = (
 )
 
 
+_MANAGERS: Final = re.compile(r"^( *)managedFields:\n((?:\1(?:- |  ).*\n)+)", re.MULTILINE)
+
+
+def _sorted_managers(found: re.Match[str]) -> str:
+    """A server puts them in the order of their times, in seconds: which of them are alike is chance."""
+    entries = re.split(rf"^(?={found[1]}- )", found[2], flags=re.MULTILINE)
+    return f"{found[1]}managedFields:\n{''.join(sorted(entries))}"
+
+
 def mask(text: str) -> str:
+    text = _MANAGERS.sub(_sorted_managers, text)
     for pattern, replacement in MASKS:
         text = pattern.sub(replacement, text)
     return text

@@ -35,6 +35,15 @@ def test_what_is_by_chance_is_hidden(text: str, masked: str) -> None:
     assert mask(text) == masked
 
 
+def test_the_order_of_managers_is_by_chance_and_what_they_manage_is_not() -> None:
+    one, two = (
+        f"  - apiVersion: v1\n    fieldsV1:\n      f:{name}: {{}}\n    manager: {name}\n" for name in "ab"
+    )
+    begin, end = "metadata:\n  managedFields:\n", "  name: x\nspec:\n  managedFields: none\n"
+    assert mask(begin + two + one + end) == mask(begin + one + two + end) == begin + one + two + end
+    assert mask(begin + one + end) != mask(begin + two + end)
+
+
 @pytest.mark.parametrize(
     "text", ["cpu: 250m", "memory:  1Gi", "address: 192.0.2.1", "--timeout=5s", "generation: 3", "port: 8080"]
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.dying_ranks import EXIT, amid, apart
 from support.manifests import PRELUDE, SUM, WAIT, mpi_job, sums
 from support.stage import Stage
 
@@ -18,10 +19,7 @@ RESTRICTED = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-
-
-APART = f"{SUM}if world.rank == 3: time.sleep(1); os._exit(3)\n{WAIT}"
-AMID = f"{SUM}while True:\n    if world.rank == 3: os._exit(3)\n    world.Barrier()\n"
+DEATHS = {"apart": apart(EXIT, WAIT), "amid a collective": amid(EXIT)}
 
 
 @pytest.mark.smoke
@@ -74,9 +72,9 @@ def test_ranks_have_the_containers_environment_and_directory(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("image", ["mpi4", "mpi5"])
-@pytest.mark.parametrize("code", [APART, AMID], ids=["apart", "amid a collective"])
+@pytest.mark.parametrize("code", DEATHS.values(), ids=DEATHS)
 def test_the_rank_that_died_is_named(stage: Stage, image: str, code: str) -> None:
-    job = mpi_job("bad", stage.image(image), code, slots=2)
+    job = mpi_job("bad", stage.image(image), SUM + code, slots=2)
     stage.create(job)
     cause = stage.wait_phase(job, "Failed")["firstFailure"]
     assert (cause["replica"], cause["rank"], cause["exitCode"]) == ("bad-worker-1", 3, 3)

@@ -1,7 +1,6 @@
 """`bireme apply`, `get`, `logs`, `wait` and `delete` against the daemon."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,16 +59,7 @@ def test_kinds_that_are_not_there_are_told_before_anything_is_sent(bireme: Birem
 
 def test_a_job_is_not_sent_from_a_directory_that_is_gone(bireme: Bireme) -> None:
     script = "mkdir gone && cd gone && rmdir ../gone && bireme run --replicas 1 -- true"
-    result = subprocess.run(
-        ["sh", "-c", script],
-        env=bireme.environment(),
-        cwd=bireme.work,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode == 1
+    result = bireme.sh(script, code=1)
     assert "error: the current directory is gone\n" in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -287,17 +277,7 @@ def test_delete_wants_to_know_what(bireme: Bireme) -> None:
 def test_the_guide_means_what_it_says(bireme: Bireme) -> None:
     """The commands of docs/guides/run.md that follow a job's life."""
     (script,) = (block for block in GUIDE.read_text().split("```sh\n") if block.startswith("bireme run -d"))
-    commands = script.partition("```")[0]
-    result = subprocess.run(
-        ["sh", "-e", "-c", commands],
-        env=bireme.environment(),
-        cwd=bireme.work,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    result = bireme.sh(script.partition("```")[0])
     assert result.stdout.startswith("genericjob.batch.tensorstack.dev/count\n")
     assert "worker-1 | 3\n" in result.stdout
     assert "count is Succeeded\n" in result.stderr

@@ -3,7 +3,6 @@
 import re
 import signal
 import stat
-import subprocess
 
 import pytest
 
@@ -250,15 +249,7 @@ def test_no_colour_where_it_is_not_wanted(bireme: Bireme) -> None:
 def test_output_that_nobody_reads_leaves_the_job_alone(bireme: Bireme) -> None:
     script = "for i in 1 2 3 4 5 6 7 8; do echo line; sleep 0.1; done; sleep 1000"
     command = f"{BIREME} run --name piped --replicas 1 -- sh -c '{script}'"
-    result = subprocess.run(
-        ["sh", "-c", f"{command} | head -1"],
-        env=bireme.environment(),
-        cwd=bireme.work,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    result = bireme.sh(f"{command} | head -1")
     assert result.stdout == "worker-0 | line\n"
     assert "Traceback" not in result.stderr
     bireme("wait", "piped", "--for", "running")

@@ -11,6 +11,7 @@ import pytest
 
 from bireme.node.cgroups import Limits
 from bireme.node.machine import isolation
+from support.dying_ranks import EXIT, KILL, amid, apart
 from support.fixtures import unavailable
 from support.here import Here, Object, eventually, generic, replica, shared_memory
 from support.mpi_rounds import STRANGER, SUM, Case, build_job, find, play_as, python_of
@@ -92,19 +93,17 @@ def blame(here: Here, job: Object) -> Object:
     return first
 
 
-AMID = "for turn in range(10**6):\n    if (turn, world.rank) == (9, 3): {}\n    world.Barrier()\n"
-"""Others wait for the rank that fails, lose it, and fail as well."""
 BAD: dict[str, tuple[str, Object]] = {
     "exit 3": (
-        f"{SUM}if world.rank == 3: time.sleep(1); os._exit(3)\n{WAIT}",
+        SUM + apart(EXIT, WAIT),
         {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
     ),
     "exit 3 amid a collective": (
-        AMID.format("os._exit(3)"),
+        amid(EXIT),
         {"replica": "bad-worker-1", "rank": 3, "exitCode": 3, "reason": "Error"},
     ),
     "killed amid a collective": (
-        AMID.format("os.kill(os.getpid(), signal.SIGKILL)"),
+        amid(KILL),
         {"replica": "bad-worker-1", "rank": 3, "signal": 9},
     ),
     "abort": (

@@ -45,6 +45,20 @@ class Bireme:
             text=True,
         )
 
+    def sh(self, script: str, *, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a shell's script as this user would; another exit code fails."""
+        result = subprocess.run(
+            ["sh", "-e", "-c", script],
+            cwd=self.work,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert result.returncode == code, result.stderr
+        return result
+
     def on_terminal(self, *args: str, program: str = str(BIREME), **environ: str) -> Terminal:
         """Start a command on a terminal."""
         return Terminal([program, *args], cwd=self.work, env=self.environment(TERM="xterm", **environ))

@@ -7,6 +7,7 @@ from typing import Final
 
 DIRECTORY: Final = "bireme.dev/directory"
 PATH: Final = "bireme.dev/path"
+DRIVER: Final = "bireme.dev/driver"
 ENVIRONMENT: Final = "bireme.dev/environment"
 VARIABLES: Final = (
     "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bireme.node.callers import with_callers
+from bireme.node.callers import DIRECTORY, DRIVER, ENVIRONMENT, PATH, with_callers
 from bireme.node.cgroups import Limits, Made
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
@@ -17,7 +17,7 @@ from bireme.node.machine import Machine
 from bireme.node.remote_shell import ONE_NAME, PODS
 from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
-from bireme.node.substitutes import NOTHING, Needs, Substitutes
+from bireme.node.substitutes import NOTHING, Needs, Substitutes, needs_of
 from bireme.node.volumes import VolumeError, part_of
 
 CONFIG_ERROR: Final = "CreateContainerConfigError"
@@ -41,6 +41,15 @@ class Caller(NamedTuple):
 
 
 _NODE: Final = Caller()
+
+
+def read_caller(job: Object | None) -> Caller:
+    """Whoever sent a job, as written on it; the node itself for a pod without one."""
+    if job is None:
+        return _NODE
+    said = job["metadata"].get("annotations") or {}
+    directory, path = said.get(DIRECTORY, ""), said.get(PATH, "")
+    return Caller(directory, path, needs_of(job), said.get(DRIVER, ""), said.get(ENVIRONMENT, ""))
 
 
 class UnstartableError(Exception):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bireme.node import shims
+from bireme.node.callers import DRIVER
 from bireme.node.cgroups import remove, was_oom_killed
 from bireme.node.driver import RUN_ERROR, Caller, ProcessDriver, UnstartableError
 from bireme.node.environment import Sources
@@ -16,7 +17,6 @@ from bireme.node.podman.driver import PodmanDriver
 from bireme.node.seen import Object, Problem
 from bireme.node.substitutes import unasked
 
-DRIVER: Final = "bireme.dev/driver"
 PROCESS: Final = "process"
 NAMES: Final = (PROCESS, podman.PODMAN)
 

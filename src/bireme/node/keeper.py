@@ -4,20 +4,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import resource_for
 from bireme.node import shims
 from bireme.node.ailments import report_problem
-from bireme.node.callers import DIRECTORY, ENVIRONMENT, PATH
 from bireme.node.care import Care
 from bireme.node.conditions import with_foreign
-from bireme.node.driver import Caller, UnstartableError
-from bireme.node.drivers import DRIVER, Drivers
+from bireme.node.driver import Caller, UnstartableError, read_caller
+from bireme.node.drivers import Drivers
 from bireme.node.environment import Sources
 from bireme.node.fetching import fetch_sources
 from bireme.node.folders import NodeFolder, PodFolder
@@ -27,6 +26,7 @@ from bireme.node.memory import explain_lack
 from bireme.node.networks import NetworkError, Networks
 from bireme.node.notices import announce, report
 from bireme.node.nursery import Nursery
+from bireme.node.obstacles import RETRY, Obstacles
 from bireme.node.orders import (
     CheckShim,
     EndPod,
@@ -41,14 +41,11 @@ from bireme.node.phase import FINISHED
 from bireme.node.seen import ContainerSeen, Object, Problem, Seen, read_record
 from bireme.node.shims import Shim, ShimError, State
 from bireme.node.status import with_addresses
-from bireme.node.substitutes import needs_of
 from bireme.node.telling import Teller, Told
 from bireme.node.volumes import VolumeError, Volumes
 from bireme.planning.timing import earliest
 
 log = logging.getLogger("bireme.node")
-
-_RETRY: Final = timedelta(seconds=2)
 
 
 class Keeper:
@@ -78,9 +75,7 @@ class Keeper:
         self._shim: Shim | None = None
         self._state: State | None = shims.read_state(self.folder)
         self._stopping: datetime | None = None
-        self._problems: tuple[Problem, ...] = ()
-        self._told: set[Problem] = set()
-        self._retry_at: datetime | None = None
+        self._obstacles = Obstacles(self._complain, now)
         self._volumes: dict[str, Path] | None = None
         self._sources: Sources | None = None
         self._caller = Caller()
@@ -158,7 +153,7 @@ class Keeper:
             await self._resume()
             while not self._is_gone:
                 self._wake.clear()
-                self._forget_problems()
+                self._obstacles.forget()
                 made = step(self._pod, self._seen(), self._now())
                 self._stopping = made.stopping
                 await self._do(made)
@@ -206,24 +201,15 @@ class Keeper:
             self._meet(*found)
 
     def _meet(self, *problems: Problem) -> None:
-        """Something is in the way, for now or for good. It is told once."""
-        for each in problems:
-            if each not in self._told:
-                self._told.add(each)
-                said = report_problem(each)
-                self.errand(report(self._client, self._pod, each.container, [said], self._now()))
-        self._problems = (*self._problems, *problems)
-        self._retry_at = self._now() + _RETRY
+        self._obstacles.meet(*problems)
         self._wake.set()
 
-    def _forget_problems(self) -> None:
-        """Try again what may be possible by now."""
-        if self._retry_at is not None and self._now() >= self._retry_at:
-            self._problems = tuple(each for each in self._problems if each.fatal)
-            self._retry_at = None
+    def _complain(self, problem: Problem) -> None:
+        said = report_problem(problem)
+        self.errand(report(self._client, self._pod, problem.container, [said], self._now()))
 
     async def _sleep(self, wake_at: datetime | None) -> None:
-        moment = earliest(wake_at, self._retry_at)
+        moment = earliest(wake_at, self._obstacles.retry_at)
         seconds = None if moment is None else max(0.0, (moment - self._now()).total_seconds())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -272,7 +258,7 @@ class Keeper:
             },
             dealings=self._care.dealings,
             shim="alive" if alive else "lost" if self._state is not None else "absent",
-            problems=self._problems,
+            problems=self._obstacles.problems,
             stopping=self._stopping,
             host_ips=("127.0.0.1",),
             pod_ips=self._pod_ips,
@@ -410,14 +396,7 @@ class Keeper:
                 Problem("ContainerCreating", f"{error.filename}: {error.strerror}")
             ) from error
         job = await self._find_job()
-        said = {} if job is None else job["metadata"].get("annotations") or {}
-        self._caller = Caller(
-            said.get(DIRECTORY, ""),
-            said.get(PATH, ""),
-            needs_of(job),
-            said.get(DRIVER, ""),
-            said.get(ENVIRONMENT, ""),
-        )
+        self._caller = read_caller(job)
         try:
             self._network = await self._join(job)
         except NetworkError as error:
@@ -452,4 +431,4 @@ class Keeper:
     def _heed(self, told: Told) -> None:
         self._is_gone = self._is_gone or told == "gone"
         if told == "later":
-            asyncio.get_running_loop().call_later(_RETRY.total_seconds(), self._wake.set)
+            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._wake.set)

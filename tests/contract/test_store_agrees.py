@@ -35,7 +35,7 @@ EXAMPLES = settings(max_examples=1500 if LONG else 30)
 numbers = itertools.count(1)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

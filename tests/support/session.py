@@ -29,7 +29,7 @@ import yaml
 from support.kubectl import Background, Kubectl, Result
 from support.masking import mask
 
-RETRY_SECONDS = 20
+RETRY_SECONDS = 90
 PAUSE_SECONDS = 0.1
 
 

@@ -13,7 +13,7 @@ from support.differential.known import KNOWN
 from support.differential.servers import Reply, Server
 from support.differential.views import Eye
 
-SETTLE_SECONDS = 25
+SETTLE_SECONDS = 90
 PAUSE_SECONDS = 0.1
 QUIET_ROUNDS = 4
 SHOWN_LINES = 60

@@ -282,3 +282,29 @@ def test_the_guide_means_what_it_says(bireme: Bireme) -> None:
     assert "worker-1 | 3\n" in result.stdout
     assert "count is Succeeded\n" in result.stderr
     assert result.stdout.endswith("genericjob.batch.tensorstack.dev/count deleted\n")
+
+
+@pytest.mark.parametrize("flag", ["enabled", "enable"])
+def test_a_job_is_paused_and_goes_on_by_a_word(bireme: Bireme, flag: str) -> None:
+    text = (EXAMPLES / "genericjob-pause.yaml").read_text().replace("enabled:", f"{flag}:")
+    title = "genericjob.batch.tensorstack.dev/pausable"
+    bireme("apply", "-f", "-", input=text)
+    assert bireme("pause", "pausable").stdout == f"{title} paused\n"
+    assert bireme("resume", "pausable").stdout == f"{title} resumed\n"
+    bireme("wait", "pausable", "--for", "running", "--timeout", "1m")
+    assert bireme("pause", "genericjob/pausable").stdout == f"{title} paused\n"
+    assert "pausable" not in bireme("get", "pods", "-o", "name").stdout
+    assert bireme("resume", "pausable").stdout == f"{title} resumed\n"
+    bireme("wait", "pausable", "--timeout", "1m")
+    assert bireme("pause", "pausable", code=1).stderr.endswith(f"error: {title} has ended: Succeeded\n")
+    assert "going on from the last checkpoint" in bireme("logs", "pausable").stdout
+    bireme("delete", "pausable")
+
+
+def test_a_kind_without_a_pause_is_told_before_any_job_is_paused(bireme: Bireme, talker: str) -> None:
+    bireme("apply", "-f", str(EXAMPLES / "mpijob-kubeflow.yaml"))
+    refused = bireme("pause", talker, "kubeflow-hello", code=1)
+    assert "error: mpijob.kubeflow.org/kubeflow-hello: this kind has no pause\n" in refused.stderr
+    assert "these have one: GenericJob, MPIJob, ColossalAIJob" in refused.stderr
+    assert bireme("get", "genericjob", talker, "-o", "json").stdout.count('"pause"') == 0
+    bireme("delete", "kubeflow-hello")

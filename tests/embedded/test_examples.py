@@ -117,7 +117,7 @@ def test_run_shows_that_the_example_of_a_pause_waits_and_then_what_it_prints(lap
     process = laptop.start("run", "-f", str(PAUSABLE))
     assert process.stdout is not None
     assert process.stderr is not None
-    while "pausable is paused: it goes on when spec.runMode.pause.enabled is false" not in (
+    while "pausable is paused: it goes on after `bireme resume pausable`" not in (
         line := process.stderr.readline()
     ):
         assert line, "it ended"

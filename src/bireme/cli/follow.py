@@ -133,9 +133,11 @@ class JobFollower:
         self._on_change()
 
     def _tell_pause(self) -> None:
-        if phase(self.job) == "Paused" and "Paused" not in self._told:
+        if phase(self.job) != "Paused":
+            self._told.discard("Paused")
+        elif "Paused" not in self._told:
             self._told.add("Paused")
-            self._screen.say(f"{self.name} is paused: it goes on when spec.runMode.pause.enabled is false")
+            self._screen.say(f"{self.name} is paused: it goes on after `bireme resume {self.name}`")
 
     # ---- its pods
 

@@ -14,7 +14,7 @@ from bireme.cli.lookup import Found, find, only
 from bireme.cli.places import Asked, target_options
 from bireme.cli.sending import versions
 from bireme.cli.targets import Connection, choose, connected, run
-from bireme.run.jobs import is_condition, is_finished, phase
+from bireme.run.jobs import is_condition, is_finished, is_stopped, phase
 
 Object = dict[str, Any]
 Test = Callable[[Object], bool]
@@ -24,9 +24,8 @@ _PHASES = {
     "succeeded": ("Succeeded",),
     "failed": ("Failed",),
     "running": ("Running", "Succeeded"),
-    "paused": ("Paused",),
 }
-_WORDS = (*_PHASES, "finished", "delete")
+_WORDS = (*_PHASES, "paused", "finished", "delete")
 
 
 class Goal(NamedTuple):
@@ -67,6 +66,8 @@ def read_goal(state: str | None) -> Goal:
     word = state.lower()
     if word in _PHASES:
         return Goal(word, lambda job: phase(job) in _PHASES[word])
+    if word == "paused":
+        return Goal(word, is_stopped)
     if word == "finished":
         return Goal(word, is_finished)
     if word == "delete":
@@ -84,7 +85,7 @@ async def _wait(asked: Asked, word: str, goal: Goal, timeout: timedelta | None) 
         try:
             async with asyncio.timeout(timeout.total_seconds() if timeout else None):
                 found = await _find(connection, word, goal)
-                job = None if found is None else await _until(connection, found, goal)
+                job = None if found is None else await until(connection, found, goal)
         except TimeoutError:
             after = shown(timeout or timedelta())
             raise Failure(f"{word} is not {goal.word} after {after}", exit_code=TIMED_OUT) from None
@@ -106,7 +107,7 @@ async def _find(connection: Connection, word: str, goal: Goal) -> Found | None:
     return None if goal.is_deletion and not found else only(found, word, "job")
 
 
-async def _until(connection: Connection, found: Found, goal: Goal) -> Object | None:
+async def until(connection: Connection, found: Found, goal: Goal) -> Object | None:
     """The job as it is when the wait is over; None if it is gone."""
     metadata = found.object["metadata"]
     changes = versions(connection.client, found.resource, metadata["namespace"], metadata["name"])

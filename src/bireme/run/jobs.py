@@ -31,6 +31,14 @@ def is_condition(job: Object, type_: str) -> bool:
     )
 
 
+def is_stopped(job: Object) -> bool:
+    """Whether the job is paused and no pod of it is left."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return phase(job) == "Paused" and any(
+        each.get("type") == "Paused" and each.get("reason") == "Stopped" for each in conditions
+    )
+
+
 def is_finished(job: Object) -> bool:
     return phase(job) in FINISHED
 

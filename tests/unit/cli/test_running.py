@@ -37,6 +37,10 @@ def job(phase_: str = "Running", **status: Any) -> Object:
     return {"metadata": metadata, "status": {"phase": phase_, **status}}
 
 
+def stopping(reason: str) -> Object:
+    return job("Paused", conditions=[{"type": "Paused", "status": "True", "reason": reason}])
+
+
 def kubeflow(**conditions: str) -> Object:
     listed = [{"type": type_, "status": status} for type_, status in conditions.items()]
     return {"metadata": {"name": "hello"}, "status": {"conditions": listed}}
@@ -243,7 +247,8 @@ def test_an_end_has_a_time_even_where_none_is_told() -> None:
         ("failed", job("Succeeded"), True, 1),
         ("running", job("Pending"), False, 1),
         ("running", job("Succeeded"), True, 0),
-        ("paused", job("Paused"), True, 0),
+        ("paused", stopping("Stopped"), True, 0),
+        ("paused", stopping("Stopping"), False, 1),
         ("delete", job("Succeeded"), False, 1),
         ("delete", None, True, 0),
         ("running", None, True, 1),

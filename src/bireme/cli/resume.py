@@ -1,0 +1,29 @@
+"""`bireme resume`: let a paused job go on."""
+
+import click
+
+from bireme.cli.pause import find_pausable, switch
+from bireme.cli.places import Asked, target_options
+from bireme.cli.targets import choose, connected, run
+
+
+@click.command()
+@click.argument("words", metavar="JOB...", nargs=-1, required=True)
+@target_options
+def command(words: tuple[str, ...], asked: Asked) -> None:
+    """Let paused jobs go on: all their pods start anew, with spec.runMode.pause.resumeSpecs if they had started.
+
+    \b
+    bireme resume hello
+    bireme wait hello --for running
+
+    Exit status: 1 if one of them has ended, or is of a kind that has no pause.
+    """
+    run(_resume(asked, words))
+
+
+async def _resume(asked: Asked, words: tuple[str, ...]) -> None:
+    async with connected(choose(asked), asked.namespace) as connection:
+        for found in [await find_pausable(connection, word) for word in words]:
+            await switch(connection, found, paused=False)
+            click.echo(f"{found.title} resumed")

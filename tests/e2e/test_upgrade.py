@@ -127,6 +127,8 @@ def test_jobs_of_every_kind_outlive_an_upgrade(own_cluster: Cluster, previous: P
         assert set(told.split()) == {image}
         assert schemas(own_cluster) == expected_schemas()
         stage.until(lambda: bool(installation.leader()), "a leader of the new version")
+        for job in jobs:
+            stage.wait_phase(job, "Running")
         assert pods(stage) == before
         end(stage)
         statuses = [stage.wait_phase(job, "Succeeded") for job in jobs]

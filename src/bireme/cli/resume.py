@@ -11,7 +11,7 @@ from bireme.cli.targets import choose, connected, run
 @click.argument("words", metavar="JOB...", nargs=-1, required=True)
 @target_options
 def command(words: tuple[str, ...], asked: Asked) -> None:
-    """Let paused jobs go on: all their pods start anew, with spec.runMode.pause.resumeSpecs if they had started.
+    """Let paused jobs go on: all their pods start anew, as resumeSpecs says if the job had started.
 
     \b
     bireme resume hello

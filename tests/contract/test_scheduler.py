@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from bireme.api.kinds import QUEUE
 from bireme.kube.errors import Conflict
-from bireme.kube.resources import CONFIG_MAPS, NAMESPACES, PODS
+from bireme.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, resource_of
 from support.control_plane import ControlPlane
 from support.jobs import colossalai, mpi
 from support.kubelets import NODE_LABEL
@@ -134,6 +135,25 @@ def test_a_queue_that_is_closed_does_not_call_for_nodes(scheduled_plane: Control
             await world.wait(told, "its pods tell the reason, and not that they are unschedulable")
 
     play(scheduled_plane, "closed", scene, "1")
+
+
+def test_pods_tell_anew_when_nodes_that_were_missing_are_there(scheduled_plane: ControlPlane) -> None:
+    """The word for an autoscaler is the same, and what it means is not."""
+
+    async def scene(world: QueuedWorld) -> None:
+        nowhere = {"matchLabels": {"nobody": "has-this"}}
+        near, far = await world.add_queue("near"), await world.add_queue("far", nodeSelector=nowhere)
+        await world.create(queued("first", near, 1))
+        async with scheduling(scheduled_plane):
+            await world.wait_bound("first", 1)
+            await world.create(queued("second", far, 1))
+            await world.wait_told("second-worker-0", "leave")
+            labels = (await world.queue(near))["spec"]["nodeSelector"]["matchLabels"]
+            change = {"spec": {"nodeSelector": {"matchLabels": {"nobody": None, **labels}}}}
+            await world.client.patch(resource_of(QUEUE), None, far, change)
+            await world.wait_told("second-worker-0", "asks for 1 of cpu (0 free)")
+
+    play(scheduled_plane, "anew", scene, "1")
 
 
 def test_killed_after_any_write_the_next_scheduler_completes_the_gang(scheduled_plane: ControlPlane) -> None:

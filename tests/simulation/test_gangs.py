@@ -14,7 +14,7 @@ from simulation.bugs.in_scheduling import BUGS
 from simulation.bugs.planting import Bug, planted
 
 LONG = bool(os.environ.get("BIREME_LONG"))
-STRIDES = {"gang": 17, "two-gangs": 41, "preemption": 97}
+STRIDES = {"gang": 17, "two-gangs": 41, "surplus": 41, "preemption": 97}
 """Every so many-th tape is played, unless there is time for all."""
 SEEDS = 4000 if LONG else 30
 SLICES = 8 if LONG else 1

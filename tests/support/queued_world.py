@@ -99,6 +99,15 @@ class QueuedWorld(World):
         await self.wait(look, f"{job} waits for {reason}")
         return told
 
+    async def wait_told(self, pod: str, words: str) -> None:
+        """Wait until a pod's PodScheduled condition says these words."""
+
+        async def told() -> bool:
+            found = (await self.pods()).get(pod, {}).get("status", {}).get("conditions", ())
+            return any(each["type"] == "PodScheduled" and words in each.get("message", "") for each in found)
+
+        await self.wait(told, f"{pod} says {words!r}")
+
     async def wait(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         try:
             await until(condition, seconds=PATIENCE_SECONDS)

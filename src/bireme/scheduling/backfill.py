@@ -1,6 +1,6 @@
 """Reservations: where end times are known, a unit's start is known, and later units may not delay it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -31,10 +31,23 @@ class QuotaReservation(NamedTuple):
     left: Amounts
 
 
+class Ahead(NamedTuple):
+    """The unit that a round's reservation of nodes is for, and what it wants to start."""
+
+    unit: Key
+    queue: Queue
+    pods: Sequence[Tracked]
+
+
 def known_ends(state: State, excluded: set[str]) -> list[tuple[datetime, Tracked]]:
     """Pods that hold room and whose end is known, the earliest end first."""
     held = [(end, each) for end, each in ends(state) if each.holds and each.uid not in excluded]
     return sorted(held, key=lambda each: (each[0], each[1].uid))
+
+
+def leaving_ends(pods: Iterable[Tracked], now: datetime) -> list[tuple[datetime, Tracked]]:
+    """Pods that are leaving, and when they were to be gone: they are awaited before all others."""
+    return [(each.pod.metadata.deletion_timestamp or now, each) for each in pods]
 
 
 def reserve_nodes(

@@ -106,6 +106,9 @@ class _Search:
                     self._state.remove_pod(uid)
                 continue
             remedy = self._remedy(decisions, waiting)
+            if remedy in found:
+                # It was done, and did not help: neighbours that it wants are where no node can be added.
+                return [each for each in found if not isinstance(each, AddNodes)]
             _note(found, remedy)
             if not apply(remedy, self._state, self._unit):
                 return found

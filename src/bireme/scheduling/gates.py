@@ -21,7 +21,7 @@ from bireme.scheduling.reasons import (
     Waiting,
 )
 from bireme.scheduling.requests import show, total
-from bireme.scheduling.shares import quota
+from bireme.scheduling.shares import quota, unreadable_quota
 from bireme.scheduling.state import State
 from bireme.scheduling.storage import Unusable
 from bireme.scheduling.units import GROUP_LABEL, Standing, Tracked, asked_by, lacking
@@ -51,6 +51,10 @@ def _configuration(state: State, _policy: Policy, standing: Standing, queue: Que
     if key.group and standing.unit.group is None:
         message = f"PodGroup {key.group}, which the pods' label {GROUP_LABEL} names, does not exist"
         yield Refusal(Waiting(Reason.MISCONFIGURED, message), CreateGroup(key.namespace, key.group))
+    for name in unreadable_quota(queue):
+        message = f"queue {standing.unit.queue}: its quota of {name} is not a quantity"
+        remedy = RaiseQuota(standing.unit.queue, {name: standing.asked.get(name, 0)})
+        yield Refusal(Waiting(Reason.MISCONFIGURED, message), remedy)
     for tracked in standing.waiting:
         problem = "" if tracked.plain else _problem(state, tracked)
         if problem:

@@ -54,15 +54,22 @@ class Grounds:
             rooms.append(self.reserved.room)
         for room in rooms:
             found.charge(room)
-        grounds = [self.now] if self.later is self.now else [self.now, self.later]
-        for ground in grounds:
-            _settle(ground, found, pods)
+        if not lasting:
+            # It was the least of rooms of which only some were taken from.
+            self._usable.pop(True, None)
+        self._settle(found, pods)
 
-    def claim(self, found: Placement, pods: Sequence[Tracked]) -> None:
+    def claim(self, found: Placement, pods: Sequence[Tracked], *, lasting: bool) -> None:
         """Hold for a unit what will be free."""
         found.charge(self.later.room)
-        _settle(self.later, found, pods)
+        if self.reserved is not None and lasting:
+            found.charge(self.reserved.room)
+        self._settle(found, pods)
         self._usable.clear()
+
+    def _settle(self, found: Placement, pods: Sequence[Tracked]) -> None:
+        """Let those who come later see these pods as neighbours, now as well as later."""
+        self.now.neighbours.add([each.member for each in pods], found.columns)
 
     def let_go(self, pods: Sequence[Tracked]) -> None:
         """Count on the end of these pods."""
@@ -71,6 +78,12 @@ class Grounds:
         gone = frozenset(each.uid for each in pods)
         self.later = self.later_without(releases.freed(self.later.room, 1), gone)
         self._usable.clear()
+
+    def awaited(self, *, lasting: bool) -> Ground:
+        """What will be free and is claimed by nobody; for what lasts, less what is reserved."""
+        if self.reserved is None or not lasting:
+            return self.later
+        return self.later.with_room(self.later.room.least(self.reserved.room))
 
     def later_without(self, room: Room, gone: frozenset[str]) -> Ground:
         """The ground of later with another room, and some pods gone."""
@@ -98,8 +111,3 @@ class Grounds:
     def has_relations(self, pods: Sequence[Tracked]) -> bool:
         """Whether it matters to these pods who is beside them."""
         return self.now.neighbours.repel or any(each.shape.relations for each in pods)
-
-
-def _settle(ground: Ground, found: Placement, pods: Sequence[Tracked]) -> None:
-    """Let those who come later see these pods as neighbours."""
-    ground.neighbours.add([each.member for each in pods], found.columns)

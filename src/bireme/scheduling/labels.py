@@ -1,10 +1,13 @@
 """Which labels, nodes and taints are meant: Kubernetes' selectors, decided."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 Labels = Mapping[str, str]
 Selector = Mapping[str, Any]
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def selects(selector: Selector | None, labels: Labels) -> bool:
@@ -18,20 +21,23 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
 
 
 def _holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
-    value = labels.get(requirement["key"])
-    return _OPERATORS[requirement["operator"]](value, requirement.get("values") or ())
+    """An operator that is not known selects nothing: of a Queue, nobody may have checked it."""
+    holds = _OPERATORS.get(requirement["operator"])
+    return holds is not None and holds(labels.get(requirement["key"]), requirement.get("values") or ())
 
 
-def _is_number(text: str | None) -> bool:
-    return text is not None and text.lstrip("-").isdigit()
+def _compare(value: str | None, values: Sequence[str]) -> int:
+    """The difference of two whole numbers; 0 if they are not that."""
+    texts = (value or "", values[0] if values else "")
+    return int(texts[0]) - int(texts[1]) if all(map(_WHOLE.fullmatch, texts)) else 0
 
 
 def _greater(value: str | None, values: Sequence[str]) -> bool:
-    return value is not None and _is_number(value) and _is_number(values[0]) and int(value) > int(values[0])
+    return _compare(value, values) > 0
 
 
 def _less(value: str | None, values: Sequence[str]) -> bool:
-    return value is not None and _is_number(value) and _is_number(values[0]) and int(value) < int(values[0])
+    return _compare(value, values) < 0
 
 
 _OPERATORS: Final[dict[str, Callable[[str | None, Sequence[str]], bool]]] = {

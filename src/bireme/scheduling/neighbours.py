@@ -42,7 +42,7 @@ class Newcomer(Protocol):
 class Neighbours:
     """The pods that are on nodes, with those that a plan would put there.
 
-    A copy shares what was there when it was made, and keeps what is added to itself.
+    A copy sees what is added to its original, also later on, and keeps what is added to itself.
     """
 
     def __init__(

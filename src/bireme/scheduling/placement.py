@@ -127,6 +127,28 @@ def _affinity_keys(members: Sequence[Member]) -> list[str]:
 def _place_within(ground: Ground, members: Sequence[Member], eligible: Eligible) -> Placement | None:
     by_shape = _largest_first(members)
     one_by_one = ground.neighbours.repel or any(shape.relations for shape, _ in by_shape)
+    found = _place_in_turn(ground, by_shape, eligible, one_by_one=one_by_one)
+    if found is not None or len(by_shape) == 1:
+        return found
+    # What is large may have taken the only nodes that what is small can use.
+    choosiest_first = sorted(by_shape, key=lambda each: int(eligible.nodes(each[0]).sum()))
+    if choosiest_first == by_shape:
+        return None
+    return _place_in_turn(ground, choosiest_first, eligible, one_by_one=one_by_one)
+
+
+def has_room(ground: Ground, members: Sequence[Member], eligible: Eligible) -> bool:
+    """Whether all members would have a place if it did not matter who is beside whom."""
+    return _place_in_turn(ground, _largest_first(members), eligible, one_by_one=False) is not None
+
+
+def _place_in_turn(
+    ground: Ground,
+    by_shape: list[tuple[Shape, list[Member]]],
+    eligible: Eligible,
+    *,
+    one_by_one: bool,
+) -> Placement | None:
     if one_by_one or len(by_shape) > 1:
         ground = ground.copy()
     placement = Placement({}, [])

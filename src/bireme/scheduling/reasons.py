@@ -1,12 +1,13 @@
 """Why a unit waits: one word from a closed list, with the numbers behind it and what would help."""
 
+from collections.abc import Container, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from bireme.scheduling.units import Key
+from bireme.scheduling.units import Key, Tracked
 
 
 class Reason(StrEnum):
@@ -26,6 +27,9 @@ class Reason(StrEnum):
 
 # More nodes would help; a cluster autoscaler is told so by the pods' PodScheduled condition.
 LACK_OF_NODES: Final = (Reason.DOES_NOT_FIT_ANY_NODE, Reason.FRAGMENTED, Reason.WAITING_FOR_RESOURCES)
+
+
+_MOST_NAMED: Final = 3
 
 
 class Shortage(msgspec.Struct, frozen=True):
@@ -108,6 +112,37 @@ class Waiting(msgspec.Struct, frozen=True):
     shortages: tuple[Shortage, ...] = ()
     # When it starts at the latest, for the one unit for which that is known.
     earliest_start: datetime | None = None
+
+
+HELD: Final = Waiting(
+    Reason.WAITING_FOR_RESOURCES,
+    "a part of it is bound, and the rest lost its place; it is held until that is found",
+)
+INCOMPLETE: Final = Waiting(
+    Reason.INSUFFICIENT_MEMBERS, "a part of it is bound, and pods are missing; it is held until those come"
+)
+"""Of units whose binding was begun."""
+
+
+def show_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def waits_for(pods: Sequence[Tracked], evicted: Container[str]) -> Waiting:
+    """What is told of a unit that starts when these pods have left, some of which may be victims."""
+    names = [each.pod.metadata.name for each in pods]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    verb = "has" if len(names) == 1 else "have"
+    message = f"starts when {', '.join(names[:_MOST_NAMED])}{more} {verb} ended"
+    if any(each.uid in evicted or _is_disrupted(each) for each in pods):
+        return Waiting(Reason.WAITING_FOR_VICTIMS, message)
+    return Waiting(Reason.WAITING_FOR_RESOURCES, message)
+
+
+def _is_disrupted(tracked: Tracked) -> bool:
+    return any(
+        each.type == "DisruptionTarget" and each.status == "True" for each in tracked.pod.status.conditions
+    )
 
 
 class Explanation(msgspec.Struct, frozen=True):

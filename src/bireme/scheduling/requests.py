@@ -4,26 +4,37 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from bireme.api.quantity import NANOS_PER_UNIT, Quantity, parse_quantity
+from bireme.api.quantity import NANOS_PER_UNIT, Quantity, QuantityError, parse_quantity
 
 Amounts = dict[str, int]
 
 PODS: Final = "pods"
 _BINARY: Final = ("memory", "ephemeral-storage")
+# No node has as much, and all that its pods may ask for together stays within 64 bits.
+_MOST: Final = 2**55
+
+
+@lru_cache(maxsize=4096)
+def is_quantity(text: str | float) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=4096)
 def asked(resource: str, text: str | float) -> int:
     """What somebody asks for, rounded up."""
     quantity = parse_quantity(text)
-    return quantity.millis() if resource == "cpu" else quantity.units()
+    return min(quantity.millis() if resource == "cpu" else quantity.units(), _MOST)
 
 
 @lru_cache(maxsize=4096)
 def available(resource: str, text: str | float) -> int:
     """What somebody can give, rounded down."""
     quantity = parse_quantity(text)
-    return quantity.millis_available() if resource == "cpu" else quantity.units_available()
+    return min(quantity.millis_available() if resource == "cpu" else quantity.units_available(), _MOST)
 
 
 def read_asked(resources: Mapping[str, str | float]) -> Amounts:

@@ -10,9 +10,12 @@ import numpy as np
 
 from bireme.api.scheduler import GangBinding, Queue
 from bireme.scheduling.backfill import (
+    Ahead,
+    NodeReservation,
     QuotaReservation,
     ends_by,
     known_ends,
+    leaving_ends,
     reserve_nodes,
     reserve_quota,
 )
@@ -23,7 +26,7 @@ from bireme.scheduling.gates import closed_gates, over_quota, quota_message
 from bireme.scheduling.grounds import Grounds
 from bireme.scheduling.placement import Ground, Placement, place
 from bireme.scheduling.policy import Policy
-from bireme.scheduling.reasons import Reason, Waiting
+from bireme.scheduling.reasons import HELD, INCOMPLETE, Reason, Waiting, show_time, waits_for
 from bireme.scheduling.requests import Amounts, add
 from bireme.scheduling.room import Room
 from bireme.scheduling.shares import dominant_share, limits
@@ -35,7 +38,6 @@ from bireme.scheduling.victims import Item, Releases, fewest, fewest_alike, pree
 
 # How many units that fit nowhere are asked for a known start, before the round goes on without.
 _RESERVATIONS_TRIED = 8
-_NAMED_VICTIMS = 3
 
 
 def schedule(state: State, policy: Policy, now: datetime) -> Decisions:
@@ -54,9 +56,12 @@ class Round:
         self._limits: dict[str, Amounts] = {}
         self._shares: dict[str, Fraction] = {}
         self._tried = 0
+        self._ahead: Ahead | None = None
+        self._ends: list[tuple[datetime, Tracked]] | None = None
         self._quota_reserved: dict[str, QuotaReservation] = {}
         self._unfit: dict[object, Waiting] = {}
         self._going: set[str] = set(self._grounds.leaving)
+        self._completed: set[str] = set()
         self._takeable: dict[int, list[Item]] = {}
         self._evicted: set[str] = set()
         self._wake: list[datetime] = []
@@ -112,9 +117,10 @@ class Round:
         found = self._place(self._grounds.now, queue, pods) if queue is not None and pods else None
         if found is not None:
             self._start(unit, pods, asked_by(pods), found, plan)
+            # Evicted in the same round, the part that is bound would go, and the rest come.
+            self._completed |= set(unit.pods)
             return
-        message = "a part of it is bound, and the rest lost its place; it is held until that is found"
-        self.decisions.waiting[unit.key] = Waiting(Reason.WAITING_FOR_RESOURCES, message)
+        self.decisions.waiting[unit.key] = HELD if pods else INCOMPLETE
         if queue is not None:
             self._grounds.keep_clear([self.state.eligible(each.shape, queue) for each in pods])
 
@@ -163,7 +169,7 @@ class Round:
         if found is not None:
             self._start(unit, pods, asked, found)
             return None
-        waiting = self._claim(unit, queue, pods)
+        waiting = self._claim(unit, queue, pods, lasting=lasting)
         if waiting is None and evicts:
             waiting = self._preempt(unit, queue, pods)
         if waiting is not None:
@@ -181,7 +187,7 @@ class Round:
     def _signature(self, queue: Queue, pods: Sequence[Tracked], *, evicts: bool) -> object:
         """Pods of the same signature fit or do not fit alike; None if that can't be told."""
         shapes = {each.shape for each in pods}
-        if any(shape.relations for shape in shapes):
+        if self._grounds.has_relations(pods):
             return None
         if len(shapes) == 1:
             kinds: object = (pods[0].shape.number, len(pods))
@@ -204,16 +210,15 @@ class Round:
             return None
         if all(asked.get(each, 0) <= left for each, left in reserved.left.items() if asked.get(each)):
             return None
-        message = (
-            f"would delay {reserved.unit.short}, whose quota is free at {_time(reserved.at)} at the latest"
-        )
+        at = show_time(reserved.at)
+        message = f"would delay {reserved.unit.short}, whose quota is free at {at} at the latest"
         return Waiting(Reason.WAITING_FOR_QUOTA, message)
 
     def _reserve_quota(self, unit: Unit, queue: Queue, asked: Amounts) -> None:
         name = queue.metadata.name
         own = [
             (end, each)
-            for end, each in self._known_ends()
+            for end, each in [*leaving_ends(self._grounds.leaving.values(), self.now), *self._known_ends()]
             if each.key is not None and self.state.units[each.key].queue == name
         ]
         reservation = reserve_quota(queue, unit.key, own, self.held.get(name, {}), asked)
@@ -221,7 +226,9 @@ class Round:
             self._quota_reserved[name] = reservation
 
     def _known_ends(self) -> list[tuple[datetime, Tracked]]:
-        return known_ends(self.state, self._going)
+        if self._ends is None:
+            self._ends = known_ends(self.state, self._going)
+        return self._ends
 
     def _place(self, ground: Ground, queue: Queue, pods: Sequence[Tracked]) -> Placement | None:
         members = [each.member for each in pods]
@@ -252,23 +259,20 @@ class Round:
 
     # Making way.
 
-    def _claim(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> Waiting | None:
+    def _claim(self, unit: Unit, queue: Queue, pods: Sequence[Tracked], *, lasting: bool) -> Waiting | None:
         """Hold what pods that are leaving will give back, if that suffices."""
         if self._grounds.later is self._grounds.now:
             return None
-        found = self._place(self._grounds.later, queue, pods)
+        found = self._place(self._grounds.awaited(lasting=lasting), queue, pods)
         if found is None:
             return None
         self._claim_place(unit, queue, pods, found)
         used, columns = set(found.columns.values()), self.state.nodes.columns
         awaited = [each for each in self._grounds.leaving.values() if columns.get(each.node) in used]
-        reason = Reason.WAITING_FOR_RESOURCES
-        if any(_is_disrupted(each) or each.uid in self._evicted for each in awaited):
-            reason = Reason.WAITING_FOR_VICTIMS
-        return Waiting(reason, _awaited_message(awaited))
+        return waits_for(awaited, self._evicted)
 
     def _claim_place(self, unit: Unit, queue: Queue, pods: Sequence[Tracked], found: Placement) -> None:
-        self._grounds.claim(found, pods)
+        self._grounds.claim(found, pods, lasting=self._lasts(queue, pods))
         self._charge_quota(unit, queue, pods, asked_by(pods))
 
     def _preempt(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> Waiting | None:
@@ -278,34 +282,58 @@ class Round:
         items = self._items(queue, pods)
         if not items:
             return None
-        releases = Releases(self.state, items)
-
-        chosen = self._fewest(releases, queue, pods)
-        if not chosen:
+        victims = self._fewest(items, queue, pods)
+        found = self._place_without(victims, queue, pods) if victims else None
+        if found is None:
             return None
-        victims = releases.victims(chosen)
         self._evict(unit, victims)
-        found = self._place(self._grounds.later, queue, pods)
-        assert found is not None
         self._claim_place(unit, queue, pods, found)
-        return Waiting(Reason.WAITING_FOR_VICTIMS, _awaited_message(victims))
+        return waits_for(victims, self._evicted)
 
-    def _fewest(self, releases: Releases, queue: Queue, pods: Sequence[Tracked]) -> list[int] | None:
-        shape, room = pods[0].shape, self._grounds.later.room
+    def _fewest(self, items: Sequence[Item], queue: Queue, pods: Sequence[Tracked]) -> list[Tracked]:
+        releases, shape, room = Releases(self.state, items), pods[0].shape, self._grounds.later.room
         if all(each.shape is shape for each in pods) and not self._grounds.has_relations(pods):
             mask = self.state.eligible(shape, queue)
-            return fewest_alike(releases, room, shape.requests, mask, len(pods))
+            alike = fewest_alike(releases, room, shape.requests, mask, len(pods))
+            victims = releases.victims(alike or ())
+            if alike is None or self._ahead is None or self._place_without(victims, queue, pods) is not None:
+                return victims
 
         def fits(room: Room, gone: frozenset[str]) -> bool:
-            return self._place(self._grounds.later_without(room, gone), queue, pods) is not None
+            return self._place_after(room, gone, queue, pods) is not None
 
-        return fewest(releases, room, fits)
+        return releases.victims(fewest(releases, room, fits) or ())
+
+    def _place_without(
+        self, victims: Sequence[Tracked], queue: Queue, pods: Sequence[Tracked]
+    ) -> Placement | None:
+        """Where the pods would go with the victims gone."""
+        freed = Releases(self.state, [Item(tuple(victims))]).freed(self._grounds.later.room, 1)
+        return self._place_after(freed, frozenset(each.uid for each in victims), queue, pods)
+
+    def _place_after(
+        self, room: Room, gone: frozenset[str], queue: Queue, pods: Sequence[Tracked]
+    ) -> Placement | None:
+        """Where the pods would go in this room, once others are gone.
+
+        The unit ahead whose start is known comes first then, too: whom it would keep waiting gains nothing by
+        the end of others, and would ask for it again and again.
+        """
+        ground = self._grounds.later_without(room, gone)
+        if self._ahead is not None:
+            reserved = self._reservation(self._ahead, room, gone)
+            if reserved is None:
+                return None
+            if not ends_by(queue, pods, reserved.at):
+                ground = ground.with_room(room.least(reserved.room))
+        return self._place(ground, queue, pods)
 
     def _items(self, queue: Queue, pods: Sequence[Tracked]) -> list[Item]:
         """What may be taken, as far as it is on nodes that the pods could use."""
         priority = queue.spec.priority
         if priority not in self._takeable:
-            self._takeable[priority] = preemptible_items(self.state, priority, self.held, self._going)
+            spared = self._going | self._completed
+            self._takeable[priority] = preemptible_items(self.state, priority, self.held, spared)
         if not self._takeable[priority]:
             return []
         mask = np.zeros(self.state.nodes.room.size, dtype=bool)
@@ -323,17 +351,24 @@ class Round:
         self.decisions.evictions.append(Evict(unit.key, uids))
         self._going |= set(uids)
         self._takeable.clear()
+        self._ends = None
         # What did not fit before may fit into what more victims leave.
         self._unfit.clear()
         self._evicted |= set(uids)
         self._grounds.let_go(victims)
+        if self._ahead is not None:
+            reserved = self._reservation(self._ahead, self._grounds.later.room, frozenset())
+            if reserved is not None:
+                self._grounds.reserve(reserved)
 
     # Waiting.
 
     def _lacks(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> Waiting:
         grounds, reserved = self._grounds, self._grounds.reserved
         if reserved is not None and self._place(grounds.usable(lasting=False), queue, pods) is not None:
-            message = f"would delay {reserved.unit.short}, which starts at {_time(reserved.at)} at the latest"
+            message = (
+                f"would delay {reserved.unit.short}, which starts at {show_time(reserved.at)} at the latest"
+            )
             return Waiting(Reason.WAITING_FOR_RESOURCES, message)
         waiting = why_it_does_not_fit(self.state, queue, pods, grounds.usable(lasting=False).room)
         if waiting.reason is not Reason.DOES_NOT_FIT_ANY_NODE:
@@ -348,27 +383,17 @@ class Round:
         if grounds.reserved is not None or not self.policy.backfill or self._tried >= _RESERVATIONS_TRIED:
             return
         self._tried += 1
-
-        def fit(room: Room, gone: frozenset[str]) -> Placement | None:
-            return self._place(grounds.later_without(room, gone), queue, pods)
-
-        found = reserve_nodes(self.state, unit.key, self._known_ends(), grounds.later.room, fit)
+        ahead = Ahead(unit.key, queue, pods)
+        found = self._reservation(ahead, grounds.later.room, frozenset())
         if found is not None:
+            self._ahead = ahead
             grounds.reserve(found)
 
+    def _reservation(self, ahead: Ahead, room: Room, gone: frozenset[str]) -> NodeReservation | None:
+        """When a unit fits into a room at the latest, with some pods gone and others at their known end."""
 
-def _is_disrupted(tracked: Tracked) -> bool:
-    return any(
-        each.type == "DisruptionTarget" and each.status == "True" for each in tracked.pod.status.conditions
-    )
+        def fit(room: Room, ended: frozenset[str]) -> Placement | None:
+            return self._place(self._grounds.later_without(room, gone | ended), ahead.queue, ahead.pods)
 
-
-def _awaited_message(pods: Sequence[Tracked]) -> str:
-    names = [each.pod.metadata.name for each in pods]
-    more = f" and {len(names) - _NAMED_VICTIMS} more" if len(names) > _NAMED_VICTIMS else ""
-    verb = "has" if len(names) == 1 else "have"
-    return f"starts when {', '.join(names[:_NAMED_VICTIMS])}{more} {verb} ended"
-
-
-def _time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        known = [each for each in self._known_ends() if each[1].uid not in gone]
+        return reserve_nodes(self.state, ahead.unit, known, room, fit)

@@ -1,6 +1,7 @@
 """The shape of a pod: all that decides on which nodes it can run, shared by all pods alike."""
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -113,14 +114,18 @@ class Shapes:
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, Shape] = {}
-        self._requests: dict[bytes, Amounts] = {}
+        # Never given twice: what is remembered of a shape goes by its number.
+        self._numbers = count()
 
     def of(self, pod: Pod) -> Shape:
         key = _key(pod)
         shape = self._by_key.get(key)
         if shape is None:
-            shape = self._by_key[key] = Shape(key, len(self._by_key), pod, _requests(pod))
+            shape = self._by_key[key] = Shape(key, next(self._numbers), pod, _requests(pod))
         return shape
+
+    def __len__(self) -> int:
+        return len(self._by_key)
 
     def prune(self, used: set[Shape]) -> None:
         """Forget the shapes that no pod has any more."""

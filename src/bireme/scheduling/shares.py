@@ -4,16 +4,25 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from bireme.api.scheduler import Queue
-from bireme.scheduling.requests import PODS, Amounts, read_available
+from bireme.scheduling.requests import PODS, Amounts, is_quantity, read_available
 from bireme.scheduling.state import State
 from bireme.scheduling.units import Unit
 
 
 def quota(queue: Queue) -> Amounts | None:
-    """The most of each resource that a queue may hold; None without a quota."""
+    """The most of each resource that a queue may hold, 0 if it can't be read; None without a quota."""
     if queue.spec.quota is None or not queue.spec.quota.requests:
         return None
-    return read_available(queue.spec.quota.requests)
+    unreadable = dict.fromkeys(unreadable_quota(queue), 0)
+    return unreadable | read_available(
+        {name: text for name, text in queue.spec.quota.requests.items() if name not in unreadable}
+    )
+
+
+def unreadable_quota(queue: Queue) -> list[str]:
+    """The resources whose amount is no quantity: nobody may have checked the queue."""
+    requests = queue.spec.quota.requests if queue.spec.quota is not None else {}
+    return sorted(name for name, text in requests.items() if not is_quantity(text))
 
 
 def dominant_share(held: Mapping[str, int], limits: Mapping[str, int]) -> Fraction:

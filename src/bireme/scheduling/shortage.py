@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bireme.api.scheduler import Queue
 from bireme.scheduling.neighbours import Neighbours
-from bireme.scheduling.placement import Ground, place
+from bireme.scheduling.placement import Ground, has_room, place
 from bireme.scheduling.reasons import Reason, Shortage, Waiting
 from bireme.scheduling.requests import PODS, show, total
 from bireme.scheduling.room import Room
@@ -25,6 +25,10 @@ def why_it_does_not_fit(state: State, queue: Queue, pods: Sequence[Tracked], roo
     shortages = _shortages(state, queue, pods, room)
     if shortages:
         return Waiting(Reason.WAITING_FOR_RESOURCES, _shortage_message(pods, shortages), shortages)
+    if has_room(state.ground().with_room(room), [each.member for each in pods], state.eligible_for(queue)):
+        whom = "it" if len(pods) == 1 else "them"
+        message = f"there is room, but rules on ports, affinity or spread keep {whom} away from who is there"
+        return Waiting(Reason.WAITING_FOR_RESOURCES, message)
     message = f"what {_asking(pods)} for is free, but in pieces that are too small"
     return Waiting(Reason.FRAGMENTED, message)
 
@@ -43,8 +47,14 @@ def empty_ground(state: State) -> Ground:
 
 
 def fits_empty_cluster(state: State, queue: Queue, pods: Sequence[Tracked]) -> bool:
-    members = [each.member for each in pods]
-    return place(empty_ground(state), members, state.eligible_for(queue)) is not None
+    """Whether all the pods could be there at once; who wants to be near others may count on those."""
+    members, eligible, empty = [each.member for each in pods], state.eligible_for(queue), empty_ground(state)
+    if place(empty, members, eligible) is not None:
+        return True
+    relations = (each.shape.relations for each in pods)
+    if not any(each is not None and each.affinity for each in relations):
+        return False
+    return place(empty._replace(neighbours=state.ground().neighbours), members, eligible) is not None
 
 
 def _shortages(state: State, queue: Queue, pods: Sequence[Tracked], room: Room) -> tuple[Shortage, ...]:

@@ -5,6 +5,7 @@ that is built from the end result (a property of the tests).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from bireme.scheduling.room import Counts, Mask
 from bireme.scheduling.shape import Shape, Shapes
 from bireme.scheduling.storage import Storage, Unusable
 from bireme.scheduling.units import GROUP_LABEL, Key, Tracked, Unit, has_plan
+
+# So many shapes are kept, though no pod may have them any more.
+_FEW_SHAPES: Final = 1000
 
 
 class State:
@@ -71,6 +75,9 @@ class State:
         self.remove_pod(pod.metadata.uid)
         tracked = Tracked(pod, self._shapes.of(pod), self._key(pod))
         self.pods[tracked.uid] = tracked
+        if len(self._shapes) > 2 * len(self.pods) + _FEW_SHAPES:
+            self._shapes.prune({each.shape for each in self.pods.values()})
+            self.nodes.forget_masks()
         if tracked.holds:
             self._settle(tracked, -1)
         if tracked.key is not None:

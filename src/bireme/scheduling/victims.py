@@ -1,7 +1,8 @@
 """Who has to go so that a unit fits: the fewest possible, the least protected first.
 
 Items are in the order in which they would be taken. The answer protects the last items first: an item is
-spared if those before it, with the ones already found needed, suffice. Sufficing is taken to be monotone.
+spared if those before it, with the ones already found needed, suffice. Sufficing is taken to be monotone;
+where neighbours matter it need not be, and then the answer may be that nothing suffices.
 """
 
 from collections import Counter
@@ -43,6 +44,8 @@ def fewest(releases: "Releases", room: Room, fits: Fits) -> list[int] | None:
     if not suffices(pool):
         return None
     while not suffices(0):
+        if not pool:
+            return None
         pool = smallest_prefix(pool, suffices) - 1
         for number in (pool, *releases.with_it(pool)):
             needed.append(number)

@@ -34,6 +34,13 @@ BUGS = (
         "for tracked, node in pods)",
         "for tracked, node in pods[1:])",
     ),
+    Bug(
+        "pods beyond the minimum bound beside the gang",
+        CARRIER,
+        "Carrier._start_unit",
+        "if await self._start(start, pods, now):",
+        "if await asyncio.gather(*(self._start(start, pods, now) for start, pods in starts)) and False:",
+    ),
     Bug("failed bind counts for ever", CARRIER, "Carrier._bind", "await self._look_again(metadata)", "pass"),
     Bug(
         "failed eviction counts for ever",

@@ -142,6 +142,25 @@ def test_nothing_takes_the_place_of_what_was_begun_and_lost_its_room() -> None:
     assert decisions.wake_at == NOW + timedelta(minutes=2)
 
 
+def test_what_is_completed_is_not_evicted_in_part_in_the_same_round() -> None:
+    cluster = _cluster(node("a", cpu=1), node("b", cpu=2))
+    cluster.state.put_queue(queue("high", priority=9))
+    key = _half_bound(cluster)
+    cluster.submit("winner", "high", cpu=1)
+    decisions = cluster.round()
+    assert [start.unit for start in decisions.starts] == [key]
+    assert decisions.evictions == []
+    cluster.carry_out(decisions)
+    assert sorted(cluster.round().evictions[0].pods) == ["half-0", "half-1", "half-2"]
+
+
+def test_what_was_begun_and_lost_a_pod_asks_for_no_nodes() -> None:
+    cluster = _cluster(node("a", cpu=3))
+    _half_bound(cluster)
+    cluster.state.remove_pod("half-1")
+    assert cluster.reason("half") == "InsufficientMembers"
+
+
 def test_after_two_minutes_the_pods_of_a_group_that_is_not_whole_are_made_anew() -> None:
     cluster = _cluster(node("a", cpu=2))
     key = _half_bound(cluster)

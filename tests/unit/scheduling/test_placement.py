@@ -7,6 +7,7 @@ import pytest
 
 from bireme.scheduling import Policy
 from bireme.scheduling.objects import Claim, StorageClass, Volume
+from bireme.scheduling.shape import Shape
 from support.scheduling import Cluster, node, queue
 
 
@@ -244,3 +245,82 @@ def test_a_claim_that_can_not_be_used_is_told(claims: dict[str, Any]) -> None:
     assert _place(cluster, _with_claim("data")) == [""]
     assert cluster.reason("job") == "Misconfigured"
     assert "PersistentVolumeClaim data" in cluster.explain("job").message
+
+
+def test_a_small_pod_that_can_use_one_node_only_has_it_before_the_large_ones() -> None:
+    cluster = Cluster(*(node(name, {"name": name}, cpu=4) for name in ("a", "b", "c")), queues=(queue("q"),))
+    cluster.submit("gang", "q", 2, least=3, cpu=4)
+    cluster.add_pod("master", "gang", spec={"nodeSelector": {"name": "a"}}, cpu=1)
+    cluster.settle()
+    assert cluster.nodes_of("gang") == ["a", "b", "c"]
+
+
+HOSTS = "kubernetes.io/hostname"
+
+
+def _rule(kind: str, **labels: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": HOSTS}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def test_who_is_kept_away_by_a_neighbour_holds_up_nobody_of_another_kind() -> None:
+    cluster = Cluster(node("n", {HOSTS: "n"}, cpu=8), queues=(queue("q"),))
+    cluster.add_pod("guard", scheduler="", node="n", cpu=1, spec=_rule("podAntiAffinity", team="a"))
+    cluster.submit("kept-away", "q", labels={"team": "a"}, cpu=1)
+    cluster.submit("welcome", "q", labels={"team": "b"}, cpu=1)
+    cluster.settle()
+    assert "welcome" in cluster.running()
+    waiting = cluster.explain("kept-away")
+    assert (waiting.reason, "there is room" in waiting.message) == ("WaitingForResources", True)
+
+
+def test_a_pod_that_wants_to_be_near_one_on_a_full_node_is_told_so_and_of_no_remedy_that_does_not_help() -> (
+    None
+):
+    cluster = Cluster(node("n", {HOSTS: "n"}, cpu=4), node("m", {HOSTS: "m"}, cpu=4), queues=(queue("q"),))
+    cluster.add_pod("data", scheduler="", node="n", cpu=4, labels={"app": "data"})
+    cluster.submit("near", "q", cpu=1, spec=_rule("podAffinity", app="data"))
+    waiting = cluster.explain("near")
+    assert (waiting.reason, "there is room" in waiting.message) == ("WaitingForResources", True)
+    assert waiting.remedies == []
+
+
+def test_the_place_that_is_claimed_is_kept_clear_of_neighbours_that_would_spoil_it() -> None:
+    queues = (queue("high", priority=2), queue("low", priority=1))
+    cluster = Cluster(node("n", {HOSTS: "n"}, cpu=4), queues=queues)
+    cluster.submit("victim", "low", cpu=3, labels={"app": "b"})
+    cluster.settle()
+    cluster.submit("winner", "high", cpu=2, labels={"app": "a"}, spec=_rule("podAntiAffinity", app="b"))
+    cluster.submit("thief", "low", cpu=1, labels={"app": "b"})
+    decisions = cluster.round()
+    assert [evict.pods for evict in decisions.evictions] == [("victim-0",)]
+    assert decisions.starts == []
+
+
+@pytest.mark.parametrize("asks", [{"cpu": "10E"}, {"memory": "10E"}], ids=str)
+def test_a_request_that_no_machine_could_meet_is_counted_and_told(asks: dict[str, Any]) -> None:
+    cluster = Cluster(node("n", cpu=4, memory="8Gi"), queues=(queue("q"),))
+    for number in range(3):
+        cluster.add_pod(f"other-{number}", scheduler="", node="n", **asks)
+    cluster.submit("modest", "q", cpu=1, memory="1Gi")
+    cluster.submit("vast", "q", 2, **asks)
+    assert cluster.reason("modest") == "WaitingForResources"
+    assert cluster.explain("vast").reason == "DoesNotFitAnyNode"
+    for number in range(3):
+        cluster.state.remove_pod(f"other-{number}")
+    cluster.settle()
+    assert "modest" in cluster.running()
+
+
+def test_shapes_that_no_pod_has_any_more_are_forgotten_and_their_numbers_not_used_again() -> None:
+    cluster = Cluster(node("n", cpu=4), queues=(queue("q"),))
+
+    def shape_of(name: str, cpu: str) -> Shape:
+        cluster.add_pod(name, queue="q", cpu=cpu)
+        return cluster.state.pods[name].shape
+
+    kept = shape_of("stays", "1m")
+    others = [shape_of("changes", f"{number}m").number for number in range(2, 1500)]
+    assert shape_of("same", "1m") is kept
+    again = shape_of("changes", "2m").number
+    assert len({kept.number, *others, again}) == len(others) + 2

@@ -1,6 +1,7 @@
 """Whose turn it is, who may, and how much."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -235,3 +236,21 @@ def test_reasons_speak_of_one_and_of_several(
     cluster.submit("job", "q", count, cpu=cpu)
     cluster.settle()
     assert cluster.explain("job").message == message
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"quota": {"requests": {"cpu": "4 cores"}}}, "Misconfigured"),
+        ({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "in"}]}}, "DoesNotFitAnyNode"),
+        ({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}, "NotPermitted"),
+    ],
+    ids=["quota", "nodes", "namespaces"],
+)
+def test_a_queue_that_nobody_checked_harms_itself_alone(spec: dict[str, Any], reason: str) -> None:
+    cluster = Cluster(node("n", cpu=4), queues=(queue("good"), queue("bad", **spec)))
+    cluster.submit("mine", "good", cpu=1)
+    cluster.submit("theirs", "bad", cpu=1)
+    cluster.settle()
+    assert cluster.running() == {"mine"}
+    assert cluster.explain("theirs").reason == reason

@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,8 @@ RETRY_SECONDS: Final = 1.0
 """How long what could not be done counts as done, before it is decided anew."""
 PROVISION_SECONDS: Final = 100.0
 """How long a provisioner may take to make the volumes of a pod that is about to be bound."""
+Places = Sequence[tuple[Tracked, str]]
+"""Pods, each with the node that it goes to."""
 Begin = Callable[[Coroutine[Any, Any, None]], object]
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
@@ -61,11 +64,15 @@ class Carrier:
             begin(self._make_anew(anew.unit, self._leaving(anew.pods, now), now))
         for evict in decisions.evictions:
             begin(self._evict(evict.unit, self._leaving(evict.pods, now), now))
-        for start in decisions.starts:
-            pods = [(self._mirror.state.pods[uid], node) for uid, node in start.nodes.items()]
-            for uid, node in start.nodes.items():
-                self._mirror.assume(uid, node)
-            begin(self._start(start, pods, now))
+        for _, starts in groupby(decisions.starts, key=lambda start: start.unit):
+            begin(self._start_unit([(start, self._assumed(start)) for start in starts], now))
+
+    def _assumed(self, start: Start) -> Places:
+        """The pods to be bound, each with its node, which count as bound from now on."""
+        pods = [(self._mirror.state.pods[uid], node) for uid, node in start.nodes.items()]
+        for uid, node in start.nodes.items():
+            self._mirror.assume(uid, node)
+        return pods
 
     def _leaving(self, uids: Iterable[str], now: datetime) -> list[ObjectMeta]:
         """The pods that are to go, which count as leaving from now on."""
@@ -76,16 +83,28 @@ class Carrier:
 
     # Starting.
 
-    async def _start(self, start: Start, pods: Sequence[tuple[Tracked, str]], now: datetime) -> None:
+    async def _start_unit(self, starts: Sequence[tuple[Start, Places]], now: datetime) -> None:
+        """Bind what makes a unit whole, and only then what may follow: alone it would be a part of a gang."""
+        (start, pods), *others = starts
+        if await self._start(start, pods, now):
+            await asyncio.gather(*(self._start(start, pods, now) for start, pods in others))
+        else:
+            self._forget(uid for start, _ in others for uid in start.nodes)
+
+    async def _start(self, start: Start, pods: Places, now: datetime) -> bool:
         if start.plan is not None and not await self._write_plan(start.unit, start.plan):
             await self._clock.sleep(RETRY_SECONDS)
-            for uid in start.nodes:
-                self._mirror.forget(uid)
-            return
+            self._forget(start.nodes)
+            return False
         await self._provide_volumes(pods)
         results = await asyncio.gather(*(self._bind(tracked, node) for tracked, node in pods))
         if all(results) and start.plan is not None:
             await self._tell(start.unit, "Normal", "Scheduled", f"{len(pods)} pods are bound", now)
+        return all(results)
+
+    def _forget(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self._mirror.forget(uid)
 
     async def _write_plan(self, unit: Key, plan: GangBinding) -> bool:
         """Write the plan down before its first pod is bound: whoever comes next then knows what was begun."""
@@ -135,7 +154,7 @@ class Carrier:
             await self._clock.sleep(RETRY_SECONDS)
             self._mirror.forget(metadata.uid)
 
-    async def _provide_volumes(self, pods: Sequence[tuple[Tracked, str]]) -> None:
+    async def _provide_volumes(self, pods: Places) -> None:
         """Tell provisioners the node of each claim that waits for one, and wait for the volumes."""
         waiting = []
         for tracked, node in pods:

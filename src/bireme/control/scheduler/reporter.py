@@ -15,7 +15,7 @@ from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotFound
 from bireme.kube.resources import PODS, resource_of
 from bireme.scheduling.decisions import Decisions
-from bireme.scheduling.reasons import LACK_OF_NODES
+from bireme.scheduling.reasons import LACK_OF_NODES, Reason
 from bireme.scheduling.reasons import Waiting as Verdict
 from bireme.scheduling.status import group_status, queue_status
 from bireme.scheduling.units import Key, Tracked, Unit, lacking
@@ -26,6 +26,8 @@ REST_SECONDS: Final = 0.5
 """A status rests for so long before it is written again: a gang's thousand pods change one by one."""
 PATIENCE_SECONDS: Final = 1.0
 """Pods that wait for less are not told so."""
+UNSCHEDULABLE: Final = "Unschedulable"
+"""The word that a cluster autoscaler looks for."""
 _FEW: Final = 100
 
 Subject = Key | str
@@ -40,7 +42,7 @@ class Reporter:
         self.queue: WorkQueue[Subject] = WorkQueue()
         self._waiting: dict[Key, Verdict] = {}
         self._positions: dict[Key, int] = {}
-        self._told: dict[str, str] = {}
+        self._told: dict[str, Reason] = {}
 
     def heard(self, decisions: Decisions) -> None:
         """Take note of what a round found; what changed is told after a moment."""
@@ -144,11 +146,18 @@ class Reporter:
         verdict = self._waiting.get(unit.key)
         if verdict is None:
             return
-        reason = "Unschedulable" if verdict.reason in LACK_OF_NODES else verdict.reason.value
         for tracked in unit.waiting():
-            if _says(tracked) != reason and self._told.get(tracked.uid) != reason:
-                await self._tell_pod(tracked, reason, verdict.message)
+            if self._is_news(tracked, verdict):
+                await self._tell_pod(tracked, verdict)
         self._forget_the_gone()
+
+    def _is_news(self, tracked: Tracked, verdict: Verdict) -> bool:
+        """Whether a pod says something else; numbers that change are not worth a write to every pod."""
+        told = self._told.get(tracked.uid)
+        if told is not None:
+            return told is not _told_as(verdict.reason)
+        reason, message = _says(tracked)
+        return reason != _word(verdict) or (reason == UNSCHEDULABLE and message != verdict.message)
 
     def _forget_the_gone(self) -> None:
         """Drop what was told of pods that are gone, once those are the most of them."""
@@ -156,19 +165,28 @@ class Reporter:
         if len(self._told) > 2 * len(pods) + _FEW:
             self._told = {uid: told for uid, told in self._told.items() if uid in pods}
 
-    async def _tell_pod(self, tracked: Tracked, reason: str, message: str) -> None:
-        metadata = tracked.pod.metadata
-        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    async def _tell_pod(self, tracked: Tracked, verdict: Verdict) -> None:
+        metadata, reason = tracked.pod.metadata, _word(verdict)
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": verdict.message}
         body = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
         await self._client.patch(
             PODS, metadata.namespace, metadata.name, body, kind="strategic", subresource="status"
         )
-        self._told[metadata.uid] = reason
+        self._told[metadata.uid] = _told_as(verdict.reason)
 
 
-def _says(tracked: Tracked) -> str:
+def _word(verdict: Verdict) -> str:
+    return UNSCHEDULABLE if verdict.reason in LACK_OF_NODES else verdict.reason.value
+
+
+def _told_as(reason: Reason) -> Reason:
+    """What pods tell apart: free room goes to pieces and back all the time, and means the same to them."""
+    return Reason.WAITING_FOR_RESOURCES if reason is Reason.FRAGMENTED else reason
+
+
+def _says(tracked: Tracked) -> tuple[str, str]:
     conditions = tracked.pod.status.conditions
-    return next((each.reason for each in conditions if each.type == "PodScheduled"), "")
+    return next(((each.reason, each.message) for each in conditions if each.type == "PodScheduled"), ("", ""))
 
 
 def _same(old: PodGroupStatus | QueueStatus, new: PodGroupStatus | QueueStatus) -> bool:

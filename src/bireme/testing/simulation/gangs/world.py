@@ -51,7 +51,7 @@ class GangWorld:
         self._store.patch(NODE, name, {"status": status}, subresource="status")
 
     def _submit(self, group: Group) -> None:
-        spec = {"minMember": group.pods, "queue": group.queue}
+        spec = {"minMember": group.min_member, "queue": group.queue}
         with self._cluster.acting("user"):
             self._create(GROUPS, {"metadata": {"name": group.name}, "spec": spec})
             for number in range(group.pods):

@@ -265,6 +265,34 @@ def test_victims_make_way_and_their_job_starts_again_uncharged(scheduled_plane: 
     play(scheduled_plane, "preempted", scene, "1", "1")
 
 
+def test_a_member_that_has_finished_and_is_gone_is_not_waited_for(scheduled_plane: ControlPlane) -> None:
+    async def scene(world: QueuedWorld) -> None:
+        queue = await world.add_queue("main")
+        job = queued("gang", queue, 3)
+        async with scheduling(scheduled_plane):
+            await world.create(job)
+            await world.wait_phase(job, "Running")
+            await world.finish("gang-worker-0")
+            await world.wait_job(job, one_has_succeeded, "a replica that has succeeded")
+            await world.client.delete(PODS, world.namespace, "gang-worker-0", grace_seconds=0)
+            lost = (await world.pods())["gang-worker-1"]["metadata"]["uid"]
+            await world.client.delete(PODS, world.namespace, "gang-worker-1")
+
+            async def is_back() -> bool:
+                pod = (await world.pods()).get("gang-worker-1")
+                return pod is not None and pod["metadata"]["uid"] != lost and "nodeName" in pod["spec"]
+
+            await world.wait(is_back, "another pod in the place of the lost one")
+            assert (await world.group("gang"))["spec"]["minMember"] == 2
+            await world.finish_all("gang")
+            await world.wait_phase(job, "Succeeded")
+
+    def one_has_succeeded(job: dict[str, Any]) -> bool:
+        return any(each["phase"] == "Succeeded" for each in job["status"]["tasks"][0]["replicas"])
+
+    play(scheduled_plane, "finished-member", scene, "1", "1", "1")
+
+
 def restarted(name: str, queue: str) -> dict[str, Any]:
     job = queued(name, queue, 2)
     job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure", "limit": 5}

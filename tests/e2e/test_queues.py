@@ -86,6 +86,19 @@ def test_a_group_that_is_lost_is_bound_again(queues: Stage) -> None:
         assert "firstFailure" not in queues.wait_phase(job, "Running")
 
 
+def test_a_member_that_has_finished_and_is_gone_is_not_waited_for(queues: Stage) -> None:
+    with made(queues, queue("e2e-finished")):
+        job = queued(queues, "half", "e2e-finished")
+        job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["command"] = ["true"]
+        queues.create(job)
+        queues.wait_pod("half-worker-0", "Succeeded")
+        queues.wait_phase(job, "Running")
+        queues.kubectl("delete", "pod", "half-worker-0")
+        group = ("podgroups.scheduler.tensorstack.dev", "half")
+        queues.wait(group, lambda found: found["spec"]["minMember"] == 1)
+        lose(queues, "half-other-0")
+
+
 def lose(stage: Stage, *pods: str) -> None:
     """Delete pods, and return when others run in their places."""
     old = {stage.get("pod", pod)["metadata"]["uid"] for pod in pods}

@@ -31,6 +31,7 @@ from bireme.planning.actions import (
     EmitEvent,
     StopPod,
     UpdateConfigMap,
+    UpdatePodGroup,
 )
 from bireme.planning.observed import CLUSTER, EMBEDDED, Child, Keys
 
@@ -64,7 +65,8 @@ def load(path: Path) -> tuple[Observed, datetime]:
             pods.append(msgspec.convert(other, Pod))
         else:
             metadata = msgspec.convert(other["metadata"], ObjectMeta)
-            children.append(Child(other["kind"], metadata, other.get("data")))
+            members = other.get("spec", {}).get("minMember")
+            children.append(Child(other["kind"], metadata, other.get("data"), members))
     profile = EMBEDDED if situation.get("profile") == "embedded" else CLUSTER
     observed = Observed(
         job, tuple(pods), tuple(children), KEYS,
@@ -104,6 +106,8 @@ def show_action(action: Action, *, whole: bool) -> dict[str, Any]:
             return {"annotate": f"Pod {name}", "uid": uid, "annotations": annotations}
         case UpdateConfigMap(name, data):
             return {"update": f"ConfigMap {name}", "data": without_scripts({"data": data})["data"]}
+        case UpdatePodGroup(name, uid, members):
+            return {"update": f"PodGroup {name}", "uid": uid, "members": members}
         case DeleteObject(kind, name, uid):
             return {"delete": f"{kind} {name}", "uid": uid}
         case DeleteJob(uid):

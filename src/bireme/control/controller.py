@@ -61,10 +61,15 @@ def group_resource(engine: str) -> Resource:
     return Resource(group, version, POD_GROUP.plural, POD_GROUP.kind) if version else resource_of(POD_GROUP)
 
 
-class ChildObject(msgspec.Struct, frozen=True, gc=False):
-    """A child of which only the metadata matters."""
+class GroupSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    min_member: int | None = None
+
+
+class GroupObject(msgspec.Struct, frozen=True, gc=False):
+    """A PodGroup of any engine: what the plan must know of it."""
 
     metadata: ObjectMeta = ObjectMeta()
+    spec: GroupSpec = GroupSpec()
 
 
 class Controller:
@@ -140,7 +145,7 @@ class Controller:
             self._children["PodGroup"] = Cache(
                 client,
                 self._groups,
-                ChildObject,
+                GroupObject,
                 namespace=namespace,
                 label_selector=SELECTOR,
                 on_change=changed,
@@ -267,7 +272,7 @@ class Controller:
         uid, namespace = job.metadata.uid, job.metadata.namespace
         pods = sorted(self._pods.by_owner(uid), key=lambda pod: pod.metadata.name)
         children = [
-            Child(kind, child.metadata, getattr(child, "data", None))
+            Child(kind, child.metadata, getattr(child, "data", None), _members(child))
             for kind, cache in self._children.items()
             for child in sorted(cache.by_owner(uid), key=lambda child: str(child.metadata.name))
         ]
@@ -415,6 +420,10 @@ class Controller:
             if known.kind == kind and known.api_version == api_version:
                 return JobKey(crd, namespace, name)
         return None
+
+
+def _members(child: object) -> int | None:
+    return child.spec.min_member if isinstance(child, GroupObject) else None
 
 
 def _is_status_alone(old: JobObject, new: JobObject) -> bool:

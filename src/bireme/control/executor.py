@@ -28,6 +28,7 @@ from bireme.planning.actions import (
     DeletePod,
     StopPod,
     UpdateConfigMap,
+    UpdatePodGroup,
 )
 from bireme.planning.observed import Job
 
@@ -125,6 +126,8 @@ class Executor:
                 await self._patch(job, name, {"metadata": {"uid": uid, "annotations": annotations}})
             case UpdateConfigMap(name, data):
                 await self._update(job, name, data)
+            case UpdatePodGroup(name, uid, members):
+                await self._update_group(job, name, uid, members)
             case DeleteJob(uid):
                 await self._delete_job(job, uid)
         return Done()
@@ -174,6 +177,11 @@ class Executor:
         reply = await self._client.patch(CONFIG_MAPS, job.metadata.namespace, name, body, kind="json")
         self._expect(job, "ConfigMap", metadata_of(reply))
 
+    async def _update_group(self, job: Job, name: str, uid: str, members: int) -> None:
+        body = {"metadata": {"uid": uid}, "spec": {"minMember": members}}
+        reply = await self._client.patch(self._groups, job.metadata.namespace, name, body)
+        self._expect(job, self._groups.kind, metadata_of(reply))
+
     async def _delete_job(self, job: Job, uid: str) -> None:
         resource = resource_for(job.kind, job.api_version)
         await self._client.delete(
@@ -195,7 +203,7 @@ def _stages(actions: Sequence[Action]) -> list[list[Action]]:
         match action:
             case CreatePod():
                 pods.append(action)
-            case Create() | UpdateConfigMap():
+            case Create() | UpdateConfigMap() | UpdatePodGroup():
                 children.append(action)
             case DeletePod() | StopPod() | AnnotatePod():
                 leaving.append(action)
@@ -231,5 +239,7 @@ def _what(action: Action) -> str:
             return f"can't delete {kind} {name}"
         case UpdateConfigMap(name):
             return f"can't update ConfigMap {name}"
+        case UpdatePodGroup(name):
+            return f"can't update PodGroup {name}"
         case _:
             return "can't delete the job"

@@ -28,7 +28,7 @@ def build_engines() -> list[Part]:
 
 
 def _rights(engine: str, group: str) -> list[Part]:
-    rules = (Rule(group, ("podgroups",), (*READ, "create", "delete")),)
+    rules = (Rule(group, ("podgroups",), (*READ, "create", "patch", "delete")),)
     name = f"bireme-{engine}"
     return [
         *cluster_grant(name, rules, Is(ENGINE, engine), Not(WATCHED)),

@@ -58,7 +58,7 @@ CONTROLLER_RULES: Final = (
     Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("update",)),
     # Where OwnerReferencesPermissionEnforcement is on, whoever sets blockOwnerDeletion must hold these.
     Rule(GENERIC_JOB.group, _below(_BATCH, "finalizers"), ("update",)),
-    Rule(POD_GROUP.group, (POD_GROUP.plural,), (*READ, "create", "delete")),
+    Rule(POD_GROUP.group, (POD_GROUP.plural,), (*READ, "create", "patch", "delete")),
     Rule("", ("pods",), (*READ, "create", "patch", "delete")),
     Rule("", ("services",), (*READ, "create", "delete")),
     Rule("", ("configmaps",), (*READ, "create", "patch")),

@@ -61,6 +61,14 @@ class UpdateConfigMap(msgspec.Struct, frozen=True, tag_field="action", tag=True)
     data: dict[str, str]
 
 
+class UpdatePodGroup(msgspec.Struct, frozen=True, tag_field="action", tag=True):
+    """Let a group start with fewer members, if it is still the one with this UID."""
+
+    name: str
+    uid: str
+    members: int
+
+
 class DeleteObject(msgspec.Struct, frozen=True, tag_field="action", tag=True):
     """Delete a Service or a PodGroup that is no longer needed."""
 
@@ -90,6 +98,7 @@ Action = (
     | StopPod
     | AnnotatePod
     | UpdateConfigMap
+    | UpdatePodGroup
     | DeleteObject
     | DeleteJob
     | EmitEvent

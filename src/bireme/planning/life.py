@@ -20,7 +20,7 @@ from bireme.planning.conditions import Say
 from bireme.planning.conflict import find_conflicts, report_conflicts
 from bireme.planning.crew import Advance, Crew
 from bireme.planning.ending import INITIALIZED, after_the_end, end, refuse, replica_failure
-from bireme.planning.gang import create_pod_group
+from bireme.planning.gang import create_pod_group, shrink_pod_group
 from bireme.planning.observed import BatchJob, Observed, Plan
 from bireme.planning.outcome import STARTING
 from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
@@ -63,9 +63,7 @@ def _live(view: View) -> Plan:
         return end(view, replicas, advance, advance.verdict, says)
     wanted = view.crew.children(view.observed)
     missing = [
-        *create_pod_group(
-            view.job, len(replicas), view.observed.children, view.observed.settings.gang_engine
-        ),
+        *create_pod_group(view.job, replicas, view.observed.children, view.observed.settings.gang_engine),
         *missing_children(wanted, view.observed.children),
     ]
     complete = not missing and not any(isinstance(action, CreatePod) for action in advance.actions)
@@ -75,6 +73,7 @@ def _live(view: View) -> Plan:
     if advance.disrupted:
         status = _count_disruption(status, view.now)
     actions: list[Action] = [*missing, *stale_children(wanted, view.observed.children)]
+    actions += shrink_pod_group(replicas, view.observed.children)
     actions += [*_surplus(view, replicas), *advance.actions, *_events(view.status, status, advance)]
     actions += [EmitEvent("Warning", reason, message) for reason, message in view.observed.troubles]
     return Plan(tuple(actions), status, advance.wake_at)

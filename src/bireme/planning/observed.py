@@ -64,11 +64,15 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child other than a pod: what the plan must know of it. Data that is not given is not compared."""
+    """A child other than a pod: what the plan must know of it. What is not given is not compared.
+
+    `members` is how many pods a PodGroup needs to start.
+    """
 
     kind: str
     metadata: ObjectMeta
     data: dict[str, str] | None = None
+    members: int | None = None
 
     @property
     def key(self) -> tuple[str, str]:

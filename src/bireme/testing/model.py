@@ -27,6 +27,7 @@ from bireme.planning.actions import (
     EmitEvent,
     StopPod,
     UpdateConfigMap,
+    UpdatePodGroup,
 )
 from bireme.planning.observed import Child, Job, Keys
 
@@ -189,6 +190,7 @@ class ModelCluster:
                     manifest["kind"],
                     metadata,
                     manifest.get("data") if manifest["kind"] == "ConfigMap" else None,
+                    manifest["spec"]["minMember"] if manifest["kind"] == "PodGroup" else None,
                 )
                 self.children[child.key] = child
             case DeletePod(name, uid):
@@ -196,15 +198,22 @@ class ModelCluster:
                     self.delete(name)
             case StopPod() | AnnotatePod():
                 self._change_pod(action)
-            case UpdateConfigMap(name, data):
-                child = self.children["ConfigMap", name]
-                self.children["ConfigMap", name] = msgspec.structs.replace(child, data=data)
+            case UpdateConfigMap() | UpdatePodGroup():
+                self._change_child(action)
             case DeleteObject(kind, name):
                 self.children.pop((kind, name), None)
             case DeleteJob():
                 self.job_deleted = True
             case EmitEvent():
                 self.events.append(action)
+
+    def _change_child(self, action: UpdateConfigMap | UpdatePodGroup) -> None:
+        if isinstance(action, UpdateConfigMap):
+            key = "ConfigMap", action.name
+            self.children[key] = msgspec.structs.replace(self.children[key], data=action.data)
+        else:
+            key = "PodGroup", action.name
+            self.children[key] = msgspec.structs.replace(self.children[key], members=action.members)
 
     def _create_pod(self, manifest: dict[str, Any]) -> None:
         name = manifest["metadata"]["name"]

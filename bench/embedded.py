@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,15 +97,15 @@ class Launch(NamedTuple):
     """mpirun that starts a daemon for each of two hosts, as it does for two workers."""
 
 
-def measure_launch(running: Daemon, runs: int = RUNS) -> Launch:
+def measure_launch(running: Daemon, runs: int = RUNS, program: Sequence[str] = ("true",)) -> Launch:
     mpirun = shutil.which("mpirun") or str(BIN / "mpirun")
     best = [float("inf")] * 4
     for _ in range(runs):
         took = (
-            run_seconds(running.command("run", "--mpi", "2", "--", "true")),
-            _job_seconds(running),
-            _bare_seconds([mpirun, "-n", "2", "--oversubscribe", "true"]),
-            _bare_seconds([mpirun, "-n", "2", "-H", "worker-0,worker-1", "true"]),
+            run_seconds(running.command("run", "--mpi", "2", "--", *program)),
+            _job_seconds(running, program),
+            _bare_seconds([mpirun, "-n", "2", "--oversubscribe", *program]),
+            _bare_seconds([mpirun, "-n", "2", "-H", "worker-0,worker-1", *program]),
         )
         best = [min(before, now * 1000) for before, now in zip(best, took, strict=True)]
     return Launch(*best)
@@ -128,13 +128,13 @@ def _bare_seconds(command: list[str]) -> float:
         return time.perf_counter() - start
 
 
-def _job_seconds(running: Daemon) -> float:
+def _job_seconds(running: Daemon, program: Sequence[str]) -> float:
     import asyncio
 
-    return asyncio.run(_run_job(running))
+    return asyncio.run(_run_job(running, program))
 
 
-async def _run_job(running: Daemon) -> float:
+async def _run_job(running: Daemon, program: Sequence[str]) -> float:
     import secrets
 
     from bireme.api.kinds import MPI_JOB
@@ -147,7 +147,7 @@ async def _run_job(running: Daemon) -> float:
     from bireme.run.presence import find
 
     resource, name = resource_of(MPI_JOB), f"true-{secrets.token_hex(4)}"
-    made = build_mpi_job(name, 2, 1, ["true"])
+    made = build_mpi_job(name, 2, 1, list(program))
     job: dict[str, Any] = with_metadata(made, namespace="default", annotations=caller_annotations())
     found = find(running.folder)
     assert found is not None, "the daemon runs"

@@ -72,7 +72,7 @@ def on_control_plane(plane: ControlPlane) -> Iterator[Place]:
         pytest.skip("BIREME_TEST_KUBECONFIG: there are real nodes, which `make e2e` uses")
     for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
         plane.kubectl("apply", "-f", str(crd))
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
     values = {
         "watchNamespace": NAMESPACE,
         "kubeflow": {"enabled": True},
@@ -126,8 +126,8 @@ def on_node(cluster: Cluster, *, reviews: bool) -> Iterator[Place]:
     if image is None or brought is None:
         raise unavailable("no image: set BIREME_TEST_IMAGE_MPI4 and BIREME_TEST_IMAGE_CONTROLLER")
     cluster.kubectl.run(["create", "namespace", NAMESPACE])
-    wait = ["wait", "-n", NAMESPACE, "--for=create", "serviceaccount/default", "--timeout=60s"]
-    assert cluster.kubectl.run(wait, seconds=90).code == 0
+    wait = ["wait", "-n", NAMESPACE, "--for=create", "serviceaccount/default", "--timeout=150s"]
+    assert cluster.kubectl.run(wait, seconds=180).code == 0
     programs = ContainerPrograms(cluster.kubectl, NAMESPACE, image)
     try:
         with closing(Place(cluster.kubeconfig, NAMESPACE, programs, reviews=reviews)) as place:

@@ -26,6 +26,6 @@ def scheduled_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contro
         raise unavailable(str(missing)) from None
     for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
         made.kubectl("apply", "-f", str(crd))
-    made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    made.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
     yield made
     made.stop()

@@ -74,7 +74,7 @@ class Wire:
         tls = ssl.create_default_context(cafile=plane.ca_path)
         tls.load_cert_chain(plane.admin_cert, plane.admin_key)
         address = plane.url.removeprefix("https://")
-        self._connection = http.client.HTTPSConnection(address, context=tls, timeout=20)
+        self._connection = http.client.HTTPSConnection(address, context=tls, timeout=90)
 
     def call(self, method: str, path: str, body: object = None, media_type: str = JSON) -> tuple[int, Object]:
         text = None if body is None else json.dumps(body)

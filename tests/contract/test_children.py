@@ -24,8 +24,8 @@ def cluster(control_plane: ControlPlane) -> ControlPlane:
     control_plane.kubectl("-n", NAMESPACE, "create", "serviceaccount", "kubeflow-hello-launcher")
     for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
         control_plane.kubectl("apply", "-f", str(crd))
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
-    control_plane.kubectl("-n", NAMESPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
+    control_plane.kubectl("-n", NAMESPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=150s")
     return control_plane
 
 

@@ -71,7 +71,8 @@ def test_a_user_arrives_with_name_and_groups(control_plane: ControlPlane) -> Non
 def test_a_new_namespace_gets_its_default_service_account(control_plane: ControlPlane) -> None:
     name = f"test-{uuid.uuid4().hex[:8]}"
     control_plane.kubectl("create", "namespace", name)
-    control_plane.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={name}")
+    wait = ("wait", "--for=create", "--timeout=150s", f"--namespace={name}")
+    control_plane.kubectl(*wait, "serviceaccount/default")
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
@@ -117,5 +118,5 @@ def test_components_die_with_a_killed_parent(own_control_plane: ControlPlane, tm
         assert parent.stdout is not None
         etcd = int(parent.stdout.readline())
         parent.kill()
-    assert wait_for_exit(etcd, timeout_seconds=10)
+    assert wait_for_exit(etcd, timeout_seconds=60)
     shutil.rmtree(tmp_path)  # pytest would keep it for three runs, with etcd's 64 MB of empty log

@@ -78,7 +78,7 @@ def kubeflow(name: str = "job", **spec: Any) -> dict[str, Any]:
 def cluster(control_plane: ControlPlane) -> ControlPlane:
     for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
         control_plane.kubectl("apply", "-f", str(crd))
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
     return control_plane
 
 
@@ -425,6 +425,15 @@ def test_idle_jobs_cost_no_writes(cluster: ControlPlane) -> None:
         await world.run()
         for index in range(count):
             await world.wait_phase(generic(f"idle-{index}"), "Running")
+
+        async def all_is_told() -> bool:
+            """Events are written after the status that they tell of."""
+            told = [
+                each["involvedObject"]["name"] for each in await world.events() if each["reason"] == "Running"
+            ]
+            return len(set(told)) == count
+
+        await until(all_is_told)
         before = await _versions(world)
         await asyncio.sleep(seconds)
         assert await _versions(world) == before

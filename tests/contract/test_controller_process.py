@@ -4,13 +4,8 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import subprocess
-import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +13,13 @@ import pytest
 
 from bireme.kube.errors import ApiError
 from bireme.kube.resources import LEASES, PODS
+from support.cluster_process import cluster_process, get
 from support.cluster_world import World, new_world, until
 from support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.xdist_group("control_plane")
 
 ROOT = Path(__file__).parents[2]
-BIREME = Path(sys.executable).parent / "bireme"
 KILLS = 100 if os.environ.get("BIREME_LONG") else 8
 COUNTED = (
     "controller_runtime_reconcile_total", "workqueue_depth", "rest_client_requests_total",
@@ -37,38 +32,14 @@ TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "registry.example/
 def cluster(control_plane: ControlPlane) -> ControlPlane:
     for crd in sorted((ROOT / "deploy/crds").glob("*.yaml")):
         control_plane.kubectl("apply", "-f", str(crd))
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
     return control_plane
 
 
-@contextmanager
 def controller(
     plane: ControlPlane, namespace: str, *options: str
-) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The process and its health port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    command = [
-        str(BIREME), "controller", "--kubeconfig", str(plane.kubeconfig), "-n", namespace,
-        "--health-port", str(port), *options,
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process, port
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
-            return reply.status, reply.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, ""
-    except OSError:
-        return 0, ""
+) -> AbstractContextManager[tuple[subprocess.Popen[str], int]]:
+    return cluster_process(plane, "controller", "-n", namespace, *options)
 
 
 async def wait_ready(port: int) -> None:
@@ -110,7 +81,7 @@ def test_it_serves_health_and_metrics_and_gives_its_lease_back_on_sigterm(cluste
 
             await until(all_is_counted)
             process.send_signal(signal.SIGTERM)
-            _, log = await asyncio.to_thread(process.communicate, None, 20)
+            _, log = await asyncio.to_thread(process.communicate, None, 120)
             assert process.returncode == 0, log
             assert "Traceback" not in log
             lease = await world.client.get(LEASES, world.namespace, "bireme-controller")
@@ -134,8 +105,6 @@ class Kubelet:
         self._world = world
         self._left = dict(failures)
         self.ends: dict[str, list[str]] = {}
-        self.live: dict[str, str] = {}
-        self.doubles: list[str] = []
 
     async def run(self) -> None:
         while True:

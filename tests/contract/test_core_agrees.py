@@ -117,7 +117,7 @@ class Theirs:
         tls = ssl.create_default_context(cafile=plane.ca_path)
         tls.load_cert_chain(plane.admin_cert, plane.admin_key)
         address = plane.url.removeprefix("https://")
-        self._connection = http.client.HTTPSConnection(address, context=tls, timeout=20)
+        self._connection = http.client.HTTPSConnection(address, context=tls, timeout=90)
 
     def create(self, kind: Kind, body: Object) -> Answer:
         return self._call("POST", _path(kind), body)
@@ -233,7 +233,7 @@ def theirs(control_plane: ControlPlane) -> Iterator[Theirs]:
     if control_plane.is_existing_cluster:
         pytest.skip("BIREME_TEST_KUBECONFIG: schedulers and kubelets would write too")
     control_plane.kubectl("create", "namespace", SPACE)
-    control_plane.kubectl("-n", SPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    control_plane.kubectl("-n", SPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=150s")
     silent = '{"automountServiceAccountToken": false}'
     control_plane.kubectl("-n", SPACE, "patch", "serviceaccount", "default", "--type=merge", "-p", silent)
     control_plane.kubectl("apply", "-f", "-", input=json.dumps(RUNTIME_CLASS))
@@ -243,6 +243,9 @@ def theirs(control_plane: ControlPlane) -> Iterator[Theirs]:
     _wait_until_known(server)
     yield server
     server.close()
+    # What belongs to no namespace would be in the way of others on this server.
+    control_plane.kubectl("delete", "priorityclass/urgent", "runtimeclass/rc")
+    control_plane.kubectl("delete", "namespace", SPACE, "--wait=false")
 
 
 def _wait_until_known(server: Theirs) -> None:
@@ -250,11 +253,13 @@ def _wait_until_known(server: Theirs) -> None:
     container = {"name": "c", "image": "i"}
     spec = {"serviceAccountName": "other", "priorityClassName": "urgent", "runtimeClassName": "rc"}
     probe = {"metadata": {"name": "probe"}, "spec": {"containers": [container], **spec}}
-    deadline = time.monotonic() + 20
-    while server.create(POD, probe).code not in (200, 409) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 90
+    while server.create(POD, probe).code not in (200, 409):
+        assert time.monotonic() < deadline, server.create(POD, probe)
         time.sleep(0.05)
     silent = {"metadata": {"generateName": "silent-"}, "spec": {"containers": [container]}}
-    while "volumes" in server.create(POD, silent).body.get("spec", {}) and time.monotonic() < deadline:
+    while "volumes" in server.create(POD, silent).body.get("spec", {}):
+        assert time.monotonic() < deadline, "tokens are still mounted"
         time.sleep(0.05)
 
 

@@ -29,7 +29,7 @@ def cluster(control_plane: ControlPlane) -> ControlPlane:
     applied = control_plane.kubectl("apply", "-f", "-", input=write(build_crd(kind) for kind in KINDS))
     assert applied.stderr == ""
     control_plane.kubectl(
-        "wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{kind.crd_name}" for kind in KINDS)
+        "wait", "--for=condition=Established", "--timeout=150s", *(f"crd/{kind.crd_name}" for kind in KINDS)
     )
     return control_plane
 

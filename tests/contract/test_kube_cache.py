@@ -71,7 +71,7 @@ class Follower:
 
     def next(self, count: int = 1) -> list[str]:
         """The next changes, when they have come."""
-        return [self._changes.get(timeout=30) for _ in range(count)]
+        return [self._changes.get(timeout=120) for _ in range(count)]
 
     async def _follow(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -165,7 +165,7 @@ def test_a_watch_from_a_version_long_gone_says_so(forgetful: ControlPlane, names
     async def main() -> None:
         transport = HttpTransport(load_config(kubeconfig=str(forgetful.kubeconfig), environ={}))
         watch = Client(transport).watch(CONFIG_MAPS, namespace, resource_version="1", type=ConfigMap)
-        async with contextlib.aclosing(watch), asyncio.timeout(20):
+        async with contextlib.aclosing(watch), asyncio.timeout(90):
             with pytest.raises(Gone, match="too old resource version"):
                 await anext(watch)
         await transport.close()

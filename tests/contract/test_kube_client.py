@@ -35,7 +35,7 @@ async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     name = f"kube-client-{uuid.uuid4().hex[:6]}"
     control_plane.kubectl("create", "namespace", name)
-    control_plane.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    control_plane.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=150s")
     yield name
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 
@@ -208,7 +208,7 @@ def test_a_watch_tells_what_happens_after_its_version(run: Callable[[Test], None
         watch = client.watch(
             CONFIG_MAPS, namespace, resource_version=version, type=ConfigMap, field_selector=selector
         )
-        async with contextlib.aclosing(watch), asyncio.timeout(20):
+        async with contextlib.aclosing(watch), asyncio.timeout(90):
             seen = [await anext(watch), await anext(watch)]
         assert [(event.type, event.object.data) for event in seen] == [
             ("MODIFIED", {"a": "2"}),

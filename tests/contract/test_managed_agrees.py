@@ -27,7 +27,7 @@ STEPS = 100 if LONG else 30
 @pytest.fixture(scope="module")
 def wire(control_plane: ControlPlane) -> Iterator[Wire]:
     control_plane.kubectl("apply", "-f", "-", input=json.dumps(CRD))
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{WIDGET.resource}")
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", f"crd/{WIDGET.resource}")
     wire = Wire(control_plane)
     named = {"metadata": {"name": SPACE}}
     wire.call("POST", "/api/v1/namespaces", named)

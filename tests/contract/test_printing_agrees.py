@@ -62,7 +62,7 @@ class Server:
         self._connection = self._connect()
 
     def _connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(self._address, context=self._tls, timeout=20)
+        return http.client.HTTPSConnection(self._address, context=self._tls, timeout=90)
 
     def call(self, method: str, path: str, body: Object | None = None, **headers: str) -> tuple[int, Object]:
         text = None if body is None else json.dumps(body)
@@ -91,7 +91,7 @@ class Server:
         """Create an object, and write its status where it has one."""
         named = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
         code, answered = self.call("POST", collection(kind), named)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while code == 404 and time.monotonic() < deadline:  # a CRD is not served at once
             code, answered = self.call("POST", collection(kind), named)
         assert code == 201, answered
@@ -139,7 +139,8 @@ def server(control_plane: ControlPlane) -> Iterator[Server]:
         pytest.skip("BIREME_TEST_KUBECONFIG: that cluster may be of another version")
     made = Server(control_plane)
     made.make(NAMESPACE, labelled(SPACE, {}))
-    control_plane.kubectl("wait", f"--namespace={SPACE}", "--for=create", "serviceaccount/default")
+    wait = ("wait", f"--namespace={SPACE}", "--for=create", "--timeout=150s")
+    control_plane.kubectl(*wait, "serviceaccount/default")
     for kind in CUSTOM:
         made.make(CUSTOM_RESOURCE_DEFINITION, labelled(kind.resource, crd(kind)))
     for kind, name, body in OBJECTS + WIDGETS:

@@ -205,7 +205,7 @@ def test_a_gang_of_which_a_part_lost_its_place_is_made_anew(scheduled_plane: Con
         writes = 1
         while not 0 < bound < 3:
             async with scheduling(scheduled_plane, writes) as (_, transport):
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(120):
                     await transport.died.wait()
             bound, writes = len(await world.bound("gang")), 1
         for index in range(3 - bound):

@@ -2,13 +2,8 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
-import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +11,25 @@ import pytest
 import yaml
 
 from bireme.kube.resources import LEASES
+from support.cluster_process import BIREME, cluster_process, get
 from support.commands import Bireme
 from support.control_plane import ControlPlane
 from support.queued_world import QueuedWorld, queued, queued_world
 
 pytestmark = pytest.mark.xdist_group("control_plane")
 
-BIREME = Path(sys.executable).parent / "bireme"
+COUNTED = (
+    'leader_election_master_status{name="bireme-scheduler"} 1.0',
+    'bireme_scheduler_binds_total{result="bound"} 2.0',
+    "bireme_scheduler_round_seconds_count",
+    'rest_client_requests_total{code="201",method="bind",resource="pods"} 2.0',
+)
 
 
-@contextmanager
-def scheduler(plane: ControlPlane, home: str, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The process and its health port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    command = [
-        str(BIREME), "scheduler", "--kubeconfig", str(plane.kubeconfig), "--home", home,
-        "--health-port", str(port), *flags,
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process, port
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
-            return reply.status, reply.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, ""
-    except OSError:
-        return 0, ""
+def scheduler(
+    plane: ControlPlane, home: str, *flags: str
+) -> AbstractContextManager[tuple[subprocess.Popen[str], int]]:
+    return cluster_process(plane, "scheduler", "--home", home, *flags)
 
 
 def test_a_scheduler_that_is_killed_is_followed_by_the_one_that_waits(scheduled_plane: ControlPlane) -> None:
@@ -64,19 +43,19 @@ def test_a_scheduler_that_is_killed_is_followed_by_the_one_that_waits(scheduled_
             await world.create(before)
             await world.wait_bound("before", 2)
             lease = await world.client.get(LEASES, world.namespace, "bireme-scheduler")
-            texts = [await asyncio.to_thread(get, each, "/metrics") for each in (port, other_port)]
-            leads = [
-                'leader_election_master_status{name="bireme-scheduler"} 1.0' in text for _, text in texts
-            ]
+            texts = [""]
+
+            async def all_is_counted() -> bool:
+                """What was done is counted a moment after it can be seen."""
+                texts[:] = [
+                    (await asyncio.to_thread(get, each, "/metrics"))[1] for each in (port, other_port)
+                ]
+                return any(all(f"\n{line}" in text for line in COUNTED) for text in texts)
+
+            await world.wait(all_is_counted, "the leader's figures tell of both pods")
+            leads = [f"\n{COUNTED[0]}" in text for text in texts]
             assert sorted(leads) == [False, True]
             leader, follower = (first, second) if leads[0] else (second, first)
-            text = texts[0 if leads[0] else 1][1]
-            for line in (
-                'bireme_scheduler_binds_total{result="bound"} 2.0',
-                "bireme_scheduler_round_seconds_count",
-                'rest_client_requests_total{code="201",method="bind",resource="pods"} 2.0',
-            ):
-                assert f"\n{line}" in text, text
 
             leader.kill()
             after = queued("after", queue, 2)
@@ -86,7 +65,7 @@ def test_a_scheduler_that_is_killed_is_followed_by_the_one_that_waits(scheduled_
             assert taken["spec"]["holderIdentity"] != lease["spec"]["holderIdentity"]
 
             follower.send_signal(signal.SIGTERM)
-            _, log = await asyncio.to_thread(follower.communicate, None, 60)
+            _, log = await asyncio.to_thread(follower.communicate, None, 120)
             assert follower.returncode == 0, log
             assert "Traceback" not in log
             given_back = await world.client.get(LEASES, world.namespace, "bireme-scheduler")

@@ -37,7 +37,8 @@ numbers = itertools.count(1)
 
 def wait_until(condition: Callable[[], bool], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not condition():
+        assert time.monotonic() < deadline, "in vain"
         time.sleep(0.05)
 
 
@@ -48,7 +49,7 @@ def real(control_plane: ControlPlane) -> Iterator[Real]:
         pytest.skip("BIREME_TEST_KUBECONFIG: schedulers and kubelets would write too")
     control_plane.kubectl("apply", "-f", str(CRD))
     control_plane.kubectl("create", "namespace", SPACE)
-    control_plane.kubectl("-n", SPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    control_plane.kubectl("-n", SPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=150s")
     server = Real(control_plane)
     wait_until(lambda: server.call(Call("GET", GENERIC_JOBS.collection)).code == 200)
     yield server

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.xdist_group("control_plane")
 Object = dict[str, Any]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PER_KIND = 40
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 TICK_SECONDS = 0.05
 
 

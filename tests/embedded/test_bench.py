@@ -1,5 +1,6 @@
 """The benchmark of the embedded mode, small: that it measures what it says. Its limits are kept elsewhere."""
 
+import math
 import shutil
 
 import pytest
@@ -26,9 +27,8 @@ def test_every_figure_is_measured() -> None:
     shutil.which("mpirun") is None and not (BIN / "mpirun").exists(),
     reason="needs mpirun: pip install 'bireme[mpi]'",
 )
-def test_a_launch_takes_longer_than_what_it_launches() -> None:
+def test_every_way_to_launch_is_measured() -> None:
+    # Open MPI 5.0 at times hangs after programs that end before all nodes have started theirs.
     with embedded.daemon() as running:
-        launch = embedded.measure_launch(running, runs=1)
-    assert 0 < launch.bare < launch.run
-    assert launch.job > 0
-    assert launch.two_hosts > 0
+        launch = embedded.measure_launch(running, runs=1, program=("sleep", "1"))
+    assert all(1000 < each < math.inf for each in launch), launch

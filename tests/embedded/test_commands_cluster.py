@@ -18,7 +18,7 @@ SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     for crd in sorted(CRDS.glob("*.yaml")):
         control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(crd))
-    control_plane.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+    control_plane.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=150s")
     control_plane.kubectl("create", "namespace", "commands")
     yield "commands"
     control_plane.kubectl("delete", "namespace", "commands", "--wait=false")

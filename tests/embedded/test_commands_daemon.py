@@ -14,6 +14,7 @@ from bireme.node.cgroups import Limits
 from bireme.node.remote_shell import PODS
 from bireme.run.presence import wait_gone
 from support.commands import EXAMPLES, Bireme
+from support.terminals import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -49,7 +50,7 @@ def end_daemon(bireme: Bireme, signum: int) -> None:
     """End the daemon without `bireme down`: its pods go on."""
     pid = pid_of_daemon(bireme)
     os.kill(pid, signum)
-    assert wait_gone(pid, 30)
+    assert wait_gone(pid, PATIENCE_SECONDS)
 
 
 def test_up_and_down_leave_nothing_behind(alone: Bireme) -> None:
@@ -57,7 +58,7 @@ def test_up_and_down_leave_nothing_behind(alone: Bireme) -> None:
     assert alone("up").stdout == f"{alone.data}/kubeconfig\n"
     assert "running already" in alone("up").stderr
     alone("run", "-d", "--name", "long", "--replicas", "2", "--", "sleep", "1000")
-    alone("wait", "long", "--for", "running", "--timeout", "30s")
+    alone("wait", "long", "--for", "running", "--timeout", "3m")
     told = alone("status").stdout
     assert "until `bireme down`" in told
     assert "jobs:       1 Running\npods:       2 Running\n" in told
@@ -105,7 +106,7 @@ def test_down_tells_of_what_it_had_to_kill(alone: Bireme) -> None:
 def test_a_daemon_that_was_killed_is_replaced_and_its_pods_go_on(alone: Bireme) -> None:
     alone("up")
     alone("run", "-d", "--name", "firm", "--replicas", "1", "--", "sh", "-c", "echo here; sleep 1000")
-    alone("wait", "firm", "--for", "running", "--timeout", "30s")
+    alone("wait", "firm", "--for", "running", "--timeout", "3m")
     end_daemon(alone, signal.SIGKILL)
     alone("up")
     job = json.loads(alone("get", "gj/firm", "-o", "json").stdout)
@@ -123,12 +124,12 @@ def test_whoever_follows_a_job_is_told_when_the_daemon_dies_and_the_job_goes_on(
     assert process.stdout is not None
     assert process.stdout.readline() == "worker-0 | up\n"
     end_daemon(alone, signal.SIGKILL)
-    _, talk = process.communicate(timeout=60)
+    _, talk = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert "error: the daemon has ended\n\nhint: `bireme up` starts it; the pods go on meanwhile\n" in talk
     assert any("sleep 1000" in each for each in alone.processes())
     alone("up")
-    alone("wait", "led", "--for", "running", "--timeout", "30s")
+    alone("wait", "led", "--for", "running", "--timeout", "3m")
     assert alone("logs", "led").stdout == "worker-0 | up\n"
     alone.down()
 
@@ -158,33 +159,33 @@ def test_a_daemon_whose_last_port_is_taken_finds_another_and_tells_it(alone: Bir
 def test_a_daemon_that_nobody_needs_ends_by_itself_with_what_jobs_left(alone: Bireme) -> None:
     alone("up")
     alone("run", "-d", "-f", "-", input=UNEVEN)
-    alone("wait", "uneven", "--for", "running", "--timeout", "30s")
+    alone("wait", "uneven", "--for", "running", "--timeout", "3m")
     end_daemon(alone, signal.SIGTERM)
     process = alone.start("daemon", "--idle-seconds", "0.5")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["stays"] is False
     (alone.work / "go").touch()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
     assert alone.processes() == []
 
 
 def test_up_makes_a_daemon_stay_that_would_have_ended(alone: Bireme) -> None:
-    process = alone.start("daemon", "--idle-seconds", "4")
+    process = alone.start("daemon", "--idle-seconds", "10")
     assert process.stdout is not None
     process.stdout.readline()
     assert "running already" in alone("up").stderr
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(5)
+        process.wait(11)
     alone.down()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def test_run_starts_one_daemon_for_all_who_come_at_once(alone: Bireme) -> None:
     started = [
         alone.start("run", "--name", f"n{i}", "--replicas", "1", "--", "echo", f"{i}") for i in range(3)
     ]
-    outputs = [process.communicate(timeout=60) for process in started]
+    outputs = [process.communicate(timeout=PATIENCE_SECONDS) for process in started]
     assert [out for out, _ in outputs] == [f"worker-0 | {i}\n" for i in range(3)]
     assert sum("started a daemon; it ends when it is idle" in talk for _, talk in outputs) == 1
     assert "until it is idle" in alone("status").stdout
@@ -193,8 +194,8 @@ def test_run_starts_one_daemon_for_all_who_come_at_once(alone: Bireme) -> None:
 
 def test_finished_jobs_are_forgotten_after_a_while(alone: Bireme) -> None:
     alone("up", "--keep-finished", "1s")
-    alone("run", "--name", "old", "--replicas", "1", "--", "true")
-    alone("wait", "old", "--for", "delete", "--timeout", "30s")
+    alone("run", "-d", "--name", "old", "--replicas", "1", "--", "true")
+    alone("wait", "old", "--for", "delete", "--timeout", "3m")
     alone.down()
 
 
@@ -205,7 +206,7 @@ def test_a_folder_of_an_api_server_alone_is_no_daemon(alone: Bireme) -> None:
     result = alone("run", "--replicas", "1", "--", "true", code=1)
     assert f"in use by process {process.pid}, which runs no jobs" in result.stderr
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def test_without_daemon_and_kubeconfig_a_command_says_what_to_do(alone: Bireme) -> None:

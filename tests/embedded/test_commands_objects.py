@@ -9,6 +9,7 @@ import yaml
 
 from support.commands import EXAMPLES, Bireme
 from support.here import eventually
+from support.terminals import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -20,7 +21,7 @@ def talker(bireme: Bireme) -> Iterator[str]:
     """A job with two replicas that have said three lines, and go on."""
     script = "for i in 1 2 3; do echo $(rank) says $i; done; sleep 1000"
     bireme("run", "-d", "--name", "talker", "--replicas", "2", "--", "sh", "-c", script)
-    bireme("wait", "talker", "--for", "running", "--timeout", "30s")
+    bireme("wait", "talker", "--for", "running", "--timeout", "3m")
     yield "talker"
     bireme("delete", "talker", "--now")
 
@@ -31,10 +32,10 @@ def test_apply_creates_then_changes_then_has_nothing_to_do(bireme: Bireme) -> No
         bireme("apply", "-f", "-", input=text).stdout == "genericjob.batch.tensorstack.dev/pausable created\n"
     )
     assert bireme("apply", "-f", "-", input=text).stdout.endswith("pausable unchanged\n")
-    bireme("wait", "pausable", "--for", "paused", "--timeout", "20s")
+    bireme("wait", "pausable", "--for", "paused", "--timeout", "3m")
     changed = text.replace("enabled: true", "enabled: false")
     assert bireme("apply", "-f", "-", input=changed).stdout.endswith("pausable changed\n")
-    bireme("wait", "pausable", "--for", "condition=Running", "--timeout", "20s")
+    bireme("wait", "pausable", "--for", "condition=Running", "--timeout", "3m")
     assert bireme("delete", "-f", "-", input=text).stdout.endswith("pausable deleted\n")
 
 
@@ -114,7 +115,7 @@ def test_apply_changes_what_run_has_created(bireme: Bireme) -> None:
     bireme("run", "-d", "-f", "-", input=manifest)
     changed = manifest.replace("enabled: true", "enabled: false")
     assert bireme("apply", "-f", "-", input=changed).stdout.endswith("begun changed\n")
-    bireme("wait", "begun", "--for", "running", "--timeout", "30s")
+    bireme("wait", "begun", "--for", "running", "--timeout", "3m")
     bireme("delete", "begun", "--now")
 
 
@@ -213,7 +214,7 @@ def test_logs_since_leave_out_what_is_older(bireme: Bireme) -> None:
     assert set(bireme("logs", "aged", "--since", "2s").stdout.splitlines()) == {"worker-0 | late"}
     assert bireme("logs", "aged", "--since", "1h").stdout.startswith("worker-0 | early\nworker-0 | late\n")
     bireme("delete", "aged", "--now")
-    follower.communicate(timeout=60)
+    follower.communicate(timeout=PATIENCE_SECONDS)
 
 
 def test_logs_follow_a_job_to_its_end(bireme: Bireme) -> None:

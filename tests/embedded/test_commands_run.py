@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from support.commands import BIREME, Bireme
-from support.terminals import Terminal
+from support.commands import BIREME, EXAMPLES, Bireme
+from support.terminals import PATIENCE_SECONDS, Terminal
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -78,29 +78,44 @@ def test_variables_are_those_of_the_call(bireme: Bireme) -> None:
 
 
 def test_a_deadline_that_is_missed_is_named(bireme: Bireme) -> None:
+    # Long enough for the container to have started: one that never ran has no exit code.
     late = (GREETING % ("late", 1, "exec sleep 100")).replace(
-        "{spec: {", "{spec: {activeDeadlineSeconds: 1, "
+        "{spec: {", "{spec: {activeDeadlineSeconds: 6, "
     )
     result = bireme("run", "-f", "-", input=late, code=143)
     assert "first failure: worker-0: signal 15 (DeadlineExceeded)" in result.stderr
 
 
+def in_pod(text: str, field: str) -> str:
+    """A manifest with a field more in the spec of each pod."""
+    return text.replace("{spec: {", f"{{spec: {{{field}, ").replace(
+        "          containers:\n", f"          {field}\n          containers:\n"
+    )
+
+
+STUCK = GREETING % ("stuck", 1, "true")
+KUBEFLOW = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hello", "held")
+
+
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("text", "told"),
     [
         (
-            "volumes: [{name: v, secret: {secretName: nope}}]",
+            in_pod(STUCK, "volumes: [{name: v, secret: {secretName: nope}}]"),
             "worker-0: main waits: Secret nope is not there",
         ),
         (
-            "serviceAccountName: nobody",
+            in_pod(STUCK, "serviceAccountName: nobody"),
             'stuck waits: Forbidden: can\'t create Pod stuck-worker-0: pods "stuck-worker-0" is forbidden',
         ),
+        (
+            in_pod(KUBEFLOW, "serviceAccountName: nobody"),
+            'held waits: Forbidden: can\'t create Pod held-launcher: pods "held-launcher" is forbidden',
+        ),
     ],
-    ids=["volume", "account"],
+    ids=["volume", "account", "account of Kubeflow's"],
 )
-def test_a_job_that_can_not_start_says_why(bireme: Bireme, field: str, told: str) -> None:
-    text = (GREETING % ("stuck", 1, "true")).replace("{spec: {", f"{{spec: {{{field}, ")
+def test_a_job_that_can_not_start_says_why(bireme: Bireme, text: str, told: str) -> None:
     (bireme.work / "stuck.yaml").write_text(text)
     terminal = bireme.on_terminal("run", "-f", "stuck.yaml")
     terminal.expect(told)
@@ -111,7 +126,12 @@ def test_a_job_that_can_not_start_says_why(bireme: Bireme, field: str, told: str
 
 
 def test_a_rank_that_dies_is_named_with_its_worker(bireme: Bireme) -> None:
-    program = "import os, time; os.environ['OMPI_COMM_WORLD_RANK'] == '1' and os._exit(5); time.sleep(60)"
+    """It dies when both are there: mpirun 5.0 at times hangs after one that ends before all have started."""
+    program = (
+        "import os, time; from mpi4py import MPI; world = MPI.COMM_WORLD\n"
+        "if world.rank == 1: world.recv(source=0); os._exit(5)\n"
+        "world.send(None, 1); time.sleep(600)"
+    )
     result = bireme("run", "--name", "torn", "--mpi", "2", "--", "python3", "-c", program, code=5)
     assert "first failure: rank 1 on worker-1: exit code 5" in result.stderr
 
@@ -152,7 +172,7 @@ def test_without_a_terminal_ctrl_c_stops_the_job_and_deletes_it(bireme: Bireme) 
     assert process.stdout is not None
     assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
-    _, talk = process.communicate(timeout=60)
+    _, talk = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert talk.endswith("stopped endless\n")
     assert "endless" not in names(bireme)
@@ -161,7 +181,11 @@ def test_without_a_terminal_ctrl_c_stops_the_job_and_deletes_it(bireme: Bireme) 
 
 def test_a_second_ctrl_c_does_not_wait_for_a_pod_that_ignores_the_first(bireme: Bireme) -> None:
     script = 'trap "" TERM; echo up; while :; do sleep 1; done'
-    process = bireme.start("run", "--name", "stubborn", "--replicas", "1", "--", "sh", "-c", script)
+    text = (GREETING % ("stubborn", 1, script)).replace(
+        "{spec: {", "{spec: {terminationGracePeriodSeconds: 3600, "
+    )
+    (bireme.work / "stubborn.yaml").write_text(text)
+    process = bireme.start("run", "-f", "stubborn.yaml")
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline() == "worker-0 | up\n"
@@ -169,7 +193,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_pod_that_ignores_the_first(bireme: 
     while "Ctrl-C again" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(PATIENCE_SECONDS) == 130
     process.communicate()
 
 

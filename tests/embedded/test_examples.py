@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from support.commands import EXAMPLES, Bireme
+from support.terminals import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("examples")
 
@@ -126,7 +127,7 @@ def test_run_shows_that_the_example_of_a_pause_waits_and_then_what_it_prints(lap
     shown = sorted(process.stdout.readline() for _ in range(2))
     assert shown == [f"trainer-{rank} | training from the start\n" for rank in (0, 1)]
     laptop("delete", "pausable", "--now")
-    _, talk = process.communicate(timeout=60)
+    _, talk = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, "pausable: deleted by somebody else\n" in talk) == (1, True), talk
 
 
@@ -138,13 +139,13 @@ def test_the_example_of_a_pause_waits_runs_and_goes_on_with_another_command(lapt
         laptop("apply", "-y", "-f", "-", input=yaml.safe_dump(manifest))
 
     apply(paused=True)
-    laptop("wait", "pausable", "--for", "paused", "--timeout", "1m")
+    laptop("wait", "pausable", "--for", "paused", "--timeout", "3m")
     assert "pausable" not in laptop("get", "pods", "-o", "name").stdout
     apply(paused=False)
-    laptop("wait", "pausable", "--for", "running", "--timeout", "1m")
+    laptop("wait", "pausable", "--for", "running", "--timeout", "3m")
     apply(paused=True)
-    laptop("wait", "pausable", "--for", "paused", "--timeout", "1m")
+    laptop("wait", "pausable", "--for", "paused", "--timeout", "3m")
     apply(paused=False)
-    laptop("wait", "pausable", "--timeout", "1m")
+    laptop("wait", "pausable", "--timeout", "3m")
     said = laptop("logs", "pausable").stdout.splitlines()
     assert sorted(said) == [f"trainer-{rank} | going on from the last checkpoint" for rank in (0, 1)]

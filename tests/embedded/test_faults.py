@@ -22,6 +22,7 @@ from bireme.run.presence import wait_gone
 from bireme.testing.leftovers import processes_with
 from support.commands import Bireme
 from support.daemon_client import (
+    PATIENCE_SECONDS,
     Jobs,
     first_failure,
     generic_job,
@@ -30,6 +31,7 @@ from support.daemon_client import (
     wait_until,
 )
 from support.fixtures import unavailable
+from support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -49,7 +51,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
 def kill_daemon(bireme: Bireme) -> None:
     pid = json.loads((bireme.data / "daemon.json").read_bytes())["pid"]
     os.kill(pid, signal.SIGKILL)
-    assert wait_gone(pid, 30)
+    assert wait_gone(pid, PATIENCE_SECONDS)
 
 
 async def state_file(bireme: Bireme, jobs: Jobs, pod: str) -> Path:
@@ -198,7 +200,7 @@ def test_a_job_that_ran_when_the_machine_was_restarted_starts_again_uncharged(al
 def seem_of_another_boot(path: Path) -> None:
     state = json.loads(path.read_text())
     os.kill(state["shim"]["pid"], signal.SIGKILL)
-    assert wait_gone(state["shim"]["pid"], 30)
+    assert wait_gone(state["shim"]["pid"], PATIENCE_SECONDS)
     state["shim"]["boot"] = "00000000-0000-0000-0000-000000000000"
     path.write_text(json.dumps(state))
 
@@ -222,7 +224,7 @@ def test_a_process_that_has_got_the_number_of_a_pods_is_left_alone(alone: Bireme
     with subprocess.Popen(SLEEP) as innocent:
         state = json.loads(path.read_text())
         os.kill(state["shim"]["pid"], signal.SIGKILL)
-        assert wait_gone(state["shim"]["pid"], 30)
+        assert wait_gone(state["shim"]["pid"], PATIENCE_SECONDS)
         state["shim"]["pid"] = state["containers"]["main"]["pid"] = innocent.pid
         path.write_text(json.dumps(state))
         alone("up")
@@ -259,8 +261,7 @@ time.sleep(1000)
 
 def bind_twice(bireme: Bireme) -> str:
     """Let two replicas bind one port; return what is told of it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
 
     async def play() -> dict[str, Any]:
         async with jobs_of(bireme.data) as jobs:
@@ -410,7 +411,7 @@ from pathlib import Path
 from support.commands import Bireme
 bireme = Bireme(Path(sys.argv[1]))
 bireme("run", "-d", "--name", "left", "--replicas", "1", "--", "sleep", "1000")
-bireme("wait", "left", "--for", "running", "--timeout", "50s")
+bireme("wait", "left", "--for", "running", "--timeout", "3m")
 print("ready", flush=True)
 time.sleep(1000)
 """

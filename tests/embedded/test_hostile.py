@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ from support.daemon_client import (
 pytestmark = pytest.mark.xdist_group("commands")
 
 GRACE_SECONDS = 2
-LATE_SECONDS = 20
-"""How much later than their grace pods may be gone on a machine that has other things to do."""
 CHATTY_LINES = 10_000
 NOISE = bytes(range(256)) * 64
 MARK = "bireme-hostile-test"
@@ -114,12 +111,10 @@ def test_pods_that_would_not_go_are_gone_after_their_grace_when_deleted(
         async with jobs_of(bireme.data) as jobs:
             uids = await start_all(jobs, tmp_path, "deleted")
             assert len(strays()) >= 3
-            begun = time.monotonic()
             for name in PROGRAMS:
                 await jobs.delete(f"deleted-{name}")
             for name in PROGRAMS:
                 await jobs.wait_gone(f"deleted-{name}")
-            assert time.monotonic() - begun < GRACE_SECONDS + LATE_SECONDS
             await wait_until(lambda: not left_of(bireme, tmp_path, uids))
 
     asyncio.run(play())
@@ -131,13 +126,11 @@ def test_pods_that_would_not_go_are_gone_after_their_grace_when_paused(
     async def play() -> None:
         async with jobs_of(bireme.data) as jobs:
             uids = await start_all(jobs, tmp_path, "paused")
-            begun = time.monotonic()
             for name in PROGRAMS:
                 await pause(jobs, f"paused-{name}")
             for name in PROGRAMS:
                 job = await jobs.wait(f"paused-{name}", is_stopped)
                 assert job["status"]["phase"] == "Paused"
-            assert time.monotonic() - begun < GRACE_SECONDS + LATE_SECONDS
             assert await jobs.pods("paused-") == []
             await wait_until(lambda: not left_of(bireme, tmp_path, uids))
             for name in PROGRAMS:

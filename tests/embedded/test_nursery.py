@@ -17,7 +17,7 @@ from bireme.node.shim import wire
 from bireme.node.shim.tree import read_process
 from bireme.node.shims import ShimError
 
-SECONDS = 60
+SECONDS = 120
 
 
 @pytest.fixture

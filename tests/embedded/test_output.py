@@ -84,7 +84,7 @@ def test_it_is_followed_until_it_is_over(output: Output, path: Path) -> None:
                 seen.append(chunk)  # noqa: PERF401 - the test looks while it comes
 
         following = asyncio.create_task(follow())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             for text in (b"line 9.2\n", b"one\n", b"two\n"):
                 if text != b"line 9.2\n":
                     os.write(output.descriptor, text)

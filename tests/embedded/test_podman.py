@@ -19,7 +19,7 @@ from support.images import podman
 from support.terminals import Terminal
 
 pytestmark = pytest.mark.xdist_group("podman")
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +274,7 @@ def test_a_container_survives_the_daemon_and_is_found_again(bireme: Bireme) -> N
     assert wait_gone(pid, SECONDS)
     bireme("up", "--driver", "podman")
     (shared / "go").touch()
-    bireme("wait", name, "--timeout", "60s", code=1)
+    bireme("wait", name, "--timeout", "3m", code=1)
     assert "gone on" in bireme("logs", name).stdout
     ended = pod(bireme, f"{name}-worker-0")["status"]["containerStatuses"][0]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (4, "Error")
@@ -285,7 +285,7 @@ def test_nothing_is_left_of_a_pod_whose_shim_is_killed(bireme: Bireme) -> None:
     uid = pod(bireme, f"{name}-worker-0")["metadata"]["uid"]
     state = json.loads((bireme.data / f"node/pods/{uid}/state.json").read_text())
     os.kill(state["shim"]["pid"], signal.SIGKILL)
-    bireme("wait", name, "--for", "failed", "--timeout", "60s")
+    bireme("wait", name, "--for", "failed", "--timeout", "3m")
     until(lambda: containers(uid) == [])
     bireme("delete", name)
 

@@ -1,11 +1,11 @@
 """Probes and hooks of real processes: who is ready, who is started again, what runs before and after."""
 
-import socket
 from typing import Any
 
 import pytest
 
 from support.here import Here, Object, eventually, generic, replica, shell
+from support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("here")
 
@@ -28,13 +28,6 @@ while True:
         while not os.path.exists("ill"): time.sleep(0.05)
     while os.path.exists("ill"): time.sleep(0.05)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        port: int = tried.getsockname()[1]
-        return port
 
 
 TCP, HTTP, NOBODY, FRAGILE_TCP, FRAGILE_HTTP = (free_port() for _ in range(5))
@@ -152,7 +145,7 @@ def test_other_probes_wait_until_a_slow_program_has_started(here: Here) -> None:
 @pytest.mark.parametrize(("name", "then"), [("says-no", "exit 1"), ("says-nothing", "sleep inf")])
 def test_a_program_that_a_command_never_finds_started_is_stopped(here: Here, name: str, then: str) -> None:
     command = ["sh", "-c", f"echo asked >>asked; {then}"]
-    probe = SOON | {"exec": {"command": command}, "failureThreshold": 2, "timeoutSeconds": 2}
+    probe = SOON | {"exec": {"command": command}, "failureThreshold": 2, "timeoutSeconds": 5}
     made = pod(here, name, shell("main", "sleep inf", startupProbe=probe), restartPolicy="Never")
     ended = here.until_pod(name, lambda pod: (pod.get("status") or {}).get("phase") == "Failed")
     assert container(ended)["state"]["terminated"]["exitCode"] == 143

@@ -105,7 +105,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
             queue("urgent", priority=50),
         ]
         apply(bireme, *queues, gang("holder", "narrow", 3))
-        bireme("wait", "holder", "--for", "running", "--timeout", "60s")
+        bireme("wait", "holder", "--for", "running", "--timeout", "3m")
         yield bireme
 
 

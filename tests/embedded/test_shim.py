@@ -26,7 +26,7 @@ from bireme.node.shim.tree import Process, descendants, read_process
 from bireme.node.shims import ShimError, run_in
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "GREETING": "hello"}
-SECONDS = 30.0
+SECONDS = 120.0
 PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); from bireme.node.shim.main import main; main(sys.argv[2])"
 )
@@ -149,20 +149,23 @@ GONE_ASTRAY = """
 import os, signal, sys, time
 for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(signum, signal.SIG_IGN)
+told, tell = os.pipe()
 for _ in range(3):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
             os.environ.clear()
             print("astray", flush=True)
+            os.write(tell, b".")
             time.sleep(1000)
         os._exit(0)
+    os.read(told, 1)
 print("here", flush=True)
 """
 
 
 def test_what_a_container_leaves_behind_is_killed_with_it(shim: Shim) -> None:
-    shim.start("main", sys.executable, "-c", GONE_ASTRAY + "time.sleep(0.5)")
+    shim.start("main", sys.executable, "-c", GONE_ASTRAY)
     shim.wait_end("main")
     assert shim.output("main").read_text().count("astray") == 3
     shim.wait_alone()

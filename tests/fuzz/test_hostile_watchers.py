@@ -32,7 +32,7 @@ def test_a_watcher_that_goes_at_once_is_forgotten(tmp_path: Path) -> None:
             watches = (_watch_and_go(address, patience % 7) for patience in range(WATCHERS))
             await asyncio.gather(_write(address), *watches)
             history = running.backend.store._tables[CONFIG_MAP].history
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 while history._watchers:
                     await asyncio.sleep(0)
 

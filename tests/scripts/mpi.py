@@ -29,6 +29,8 @@ out=/mnt/output/$OMPI_COMM_WORLD_RANK
 printf '%s\\0' "$@" >"$out.arguments"
 cat /proc/self/environ >"$out.environment"
 printf '%s\\n' "$(hostname)" "$PWD" "$(id -u)" "$(id -G)" >"$out.facts"
+# Open MPI 5.0 at times hangs after programs that end before all nodes have started theirs.
+sleep 1
 """
 
 

@@ -26,7 +26,9 @@ SHELLS: Final = {"dash": "dash", "ash": "busybox", "bash": "bash"}
 PATH: Final = "/mnt/applets:/usr/local/bin:/usr/bin:/bin"
 """Where a container finds its programs. With ash as shell most are busybox's too, as in Alpine Linux."""
 UNKNOWN_UID: Final = 54321
-DEADLINE_SECONDS: Final = 30
+DEADLINE_SECONDS: Final = 120
+_LISTENS: Final = "0A"
+"""The state of a socket that listens, in /proc/net/tcp."""
 
 _PACKAGES: Final = {
     "bash": "bash",
@@ -200,6 +202,18 @@ class Pod:
 
     def volume(self, name: str) -> Path:
         return self.folder / "mnt" / name
+
+    def wait_listening(self, port: int = 2222) -> None:
+        """Wait until something listens in the pod's network: a worker's sshd, unless told otherwise."""
+        eventually(lambda: self._listens(port), f"{self.name} listens")
+
+    def _listens(self, port: int) -> bool:
+        lines = [
+            line.split()
+            for name in ("tcp", "tcp6")
+            for line in Path(f"/proc/{self.sandbox.pid}/net/{name}").read_text().splitlines()[1:]
+        ]
+        return any(words[1].endswith(f":{port:04X}") and words[3] == _LISTENS for words in lines)
 
     @property
     def termination_log(self) -> str:

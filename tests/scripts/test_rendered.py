@@ -93,6 +93,8 @@ def test_another_jobs_key_opens_nothing(make_job: MakeJob) -> None:
     file.write_bytes(base64.b64decode(secret["data"]["id_ed25519"]))
     file.chmod(0o444)
     job.start_workers()
-    launcher = job.launch("true", env={"BIREME_REFUSED_SECONDS": "1", "BIREME_REACH_SECONDS": "2"})
+    for worker in job.workers:
+        worker.wait_listening()
+    launcher = job.launch("true", env={"BIREME_REFUSED_SECONDS": "1", "BIREME_REACH_SECONDS": "3"})
     assert launcher.wait() == 120
     assert "key refused" in launcher.stderr

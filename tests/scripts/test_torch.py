@@ -1,7 +1,6 @@
 """torchrun, or rather a stand-in for it, on every worker of a ColossalAIJob over real ssh."""
 
 import signal
-import time
 from typing import Final
 
 import pytest
@@ -55,6 +54,11 @@ def left(workers: list[Container]) -> list[str]:
     return [command for command in commands if "sshd" not in command]
 
 
+def await_nothing_left(workers: list[Container]) -> None:
+    """What was killed is seen for a moment longer; ranks would stay for ever."""
+    eventually(lambda: left(workers) == [], "nothing runs on the workers")
+
+
 @pytest.mark.parametrize(("shell", "uid"), [("dash", 0), ("ash", UNKNOWN_UID), ("bash", 0)])
 def test_every_node_gets_its_arguments_and_environment(make_job: MakeJob, shell: str, uid: int) -> None:
     job = make_job(shell, uid)
@@ -89,7 +93,7 @@ def test_every_node_gets_its_arguments_and_environment(make_job: MakeJob, shell:
         del expected["UNSENT"]
         assert expected.items() <= node.environment.items()
         assert not node.environment.keys() & {"UNSENT", "UNKNOWN"}
-    assert left(workers) == []
+    await_nothing_left(workers)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -108,18 +112,17 @@ def test_one_failing_node_stops_the_others(make_job: MakeJob, shell: str) -> Non
     job = make_job(shell, workers=3)
     fail = 'echo ready >"$out.ready"; until [ -e /mnt/output/fail ]; do sleep 0.1; done; exit 7'
     workers = play(job, f'{STUBBORN_RANK} [ "$rank" = 1 ] || {{ {WAIT}; }}; {fail}')
-    launcher = start(job)
+    # Long enough for the others to say that they have heard TERM.
+    launcher = start(job, BIREME_STOP_SECONDS="4")
     await_ranks(job)
-    started = time.monotonic()
     (job.output / "fail").touch()
     assert launcher.wait() == 7
-    assert time.monotonic() - started < 8
     line = "worker job-worker-1 (node rank 1) exited with code 7"
     assert job.launcher.termination_log == f"{line}\n"
     assert launcher.stderr.splitlines()[-1] == f"bireme: {line}"
     assert (job.output / "0.stopped").exists()
     assert (job.output / "2.stopped").exists()
-    assert left(workers) == []
+    await_nothing_left(workers)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -128,12 +131,10 @@ def test_term_stops_every_node(make_job: MakeJob, shell: str) -> None:
     workers = play(job, f"{STUBBORN_RANK} {WAIT}")
     launcher = start(job)
     await_ranks(job)
-    started = time.monotonic()
     launcher.signal(signal.SIGTERM)
     assert launcher.wait() == 143
-    assert time.monotonic() - started < 8
     assert job.launcher.termination_log == ""
-    assert left(workers) == []
+    await_nothing_left(workers)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -143,7 +144,7 @@ def test_nodes_stop_when_the_launcher_is_killed(make_job: MakeJob, shell: str) -
     launcher = start(job)
     await_ranks(job)
     launcher.kill()
-    eventually(lambda: left(workers) == [], "nothing runs on the workers", 10)
+    await_nothing_left(workers)
 
 
 def test_a_worker_that_dies_fails_the_job(make_job: MakeJob) -> None:
@@ -154,7 +155,7 @@ def test_a_worker_that_dies_fails_the_job(make_job: MakeJob) -> None:
     workers[1].kill()
     assert launcher.wait() == 255
     assert job.launcher.termination_log == "worker job-worker-1 (node rank 1) exited with code 255\n"
-    assert left(workers[:1]) == []
+    await_nothing_left(workers[:1])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ Mark tests that use them with `@pytest.mark.e2e` and `@pytest.mark.xdist_group("
 """
 
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from support.cluster import cluster as start_cluster
 from support.fixtures import unavailable
 from support.installed import installed
 from support.node.program import Program, answers
+from support.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 BIREME: Final = Path(sys.executable).parent / "bireme"
@@ -50,13 +50,11 @@ def process(cluster: Cluster, log: Path) -> Iterator[None]:
     """The controller outside of the cluster, which it reaches by the kubeconfig; without webhooks."""
     for arguments in (
         ["apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "deploy/crds")],
-        ["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"],
+        ["wait", "--for=condition=Established", "--timeout=150s", "crd", "--all"],
     ):
         result = cluster.kubectl.run(arguments)
         assert result.code == 0, result.stderr
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     argv = [
         str(BIREME), "controller", "--kubeconfig", str(cluster.kubeconfig), "--kubeflow",
         "--controller-image", cluster.image_name("controller") or "none", "--health-port", str(port),

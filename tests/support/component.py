@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-STOP_SECONDS = 10
+STOP_SECONDS = 60
 
 # A launcher in a process of its own, because preexec_fn is unsafe beside pytest-xdist's threads.
 # PR_SET_PDEATHSIG (1) outlives exec; the parent may have died before it was set.

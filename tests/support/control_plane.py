@@ -109,7 +109,7 @@ class ControlPlane:
         components: Iterable[str] = START_ORDER[:3],
         *,
         flags: Mapping[str, Sequence[str]] | None = None,
-        deadline_seconds: float = 60,
+        deadline_seconds: float = 180,
     ) -> None:
         """Start `components` and return when all are ready; on failure leave nothing behind.
 
@@ -132,7 +132,7 @@ class ControlPlane:
         self._exits.close()
         self._components.clear()
 
-    def restart(self, name: str, *, signum: int = signal.SIGTERM, deadline_seconds: float = 60) -> None:
+    def restart(self, name: str, *, signum: int = signal.SIGTERM, deadline_seconds: float = 180) -> None:
         """End one component with `signum` and start it again: same port, same flags."""
         component = self._components[name]
         component.stop(signum)
@@ -162,7 +162,7 @@ class ControlPlane:
         input: str | None = None,  # noqa: A002 - as subprocess.run has it
         check: bool = True,
         kubeconfig: Path | None = None,
-        timeout_seconds: float = 60,
+        timeout_seconds: float = 180,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as the administrator, or with `kubeconfig`; the caller's own settings are not read."""
         settings = {"KUBECACHEDIR": str(self.folder / "kubectl-cache"), "KUBERC": "off"}

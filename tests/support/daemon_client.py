@@ -18,7 +18,7 @@ from bireme.kube.transport import HttpTransport
 Object = dict[str, Any]
 JOB = resource_of(GENERIC_JOB)
 NAMESPACE = "default"
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 240.0
 _PAUSE_SECONDS = 0.05
 
 

@@ -24,7 +24,7 @@ from support.kubectl import Kubectl, Result
 
 BIREME = Path(sys.executable).with_name("bireme")
 POLL_SECONDS = 0.02
-STOP_SECONDS = 10
+STOP_SECONDS = 60
 
 
 class EmbeddedServerError(Exception):
@@ -49,7 +49,7 @@ class EmbeddedServer:
         assert self._process is not None
         return self._process.pid
 
-    def start(self, deadline_seconds: float = 30) -> None:
+    def start(self, deadline_seconds: float = 120) -> None:
         """Start the server and return when it is ready; on failure leave nothing behind."""
         self.folder = Path(tempfile.mkdtemp(prefix="embedded-", dir=self._parent))
         self.kubeconfig = self.folder / "data/kubeconfig"
@@ -77,7 +77,7 @@ class EmbeddedServer:
             self._process.kill()
             return self._process.wait()
 
-    def restart(self, signum: int = signal.SIGTERM, deadline_seconds: float = 30) -> None:
+    def restart(self, signum: int = signal.SIGTERM, deadline_seconds: float = 120) -> None:
         """End the server and start it again on the same data; its port is the same."""
         self.end(signum)
         self.kubeconfig.unlink(missing_ok=True)

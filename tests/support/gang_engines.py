@@ -6,7 +6,6 @@ import functools
 import http.client
 import json
 import os
-import socket
 import ssl
 import subprocess
 import time
@@ -20,6 +19,7 @@ from support.certificates import rsa_authority
 from support.component import Component, reserve_port
 from support.control_plane import BinariesMissingError, ControlPlane
 from support.installation import Object, apply
+from support.ports import free_port
 
 BUILD: Final = Path(__file__).parents[2] / "hack/engines/build"
 READY_SECONDS: Final = 180
@@ -52,7 +52,7 @@ def crds(engine: str) -> list[Object]:
 def install_engine_crds(plane: ControlPlane, *engines: str) -> None:
     """CRDs alone; versions of a kind are then converted by their name only, which no webhook needs."""
     apply(plane, [crd for engine in engines for crd in crds(engine)])
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
 
 
 def program(name: str) -> Path:
@@ -166,13 +166,13 @@ def kueue(plane: ControlPlane) -> Iterator[Component]:
     keeps what it finds in its Secret while that is valid: ours, which is good for the URL too.
     """
     binary = program("kueue")
-    webhook_port, health_port = _free_port(), _free_port()
+    webhook_port, health_port = free_port(), free_port()
     url = f"https://127.0.0.1:{webhook_port}"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUEUE}}
     apply(plane, [namespace])
     apply(plane, [_secret(plane.folder / "kueue")])
     apply(plane, [_with_conversion(each, url) for each in crds("kueue")])
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
     apply(plane, _kueue_roles())
     hooks = [_kueue_hooks(each, url) for each in manifests("kueue") if "Webhook" in each["kind"]]
     apply(plane, hooks)
@@ -190,13 +190,6 @@ def kueue(plane: ControlPlane) -> Iterator[Component]:
         # With nobody behind them they would refuse every pod.
         for hook in hooks:
             plane.kubectl("delete", hook["kind"], hook["metadata"]["name"])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _secret(folder: Path) -> Object:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
+from support.fixtures import unavailable
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/bireme"
@@ -23,7 +23,7 @@ def find_helm() -> Path:
     ).stdout.strip()
     found = shutil.which("helm", path=os.pathsep.join((folder, os.environ["PATH"])))
     if found is None:
-        pytest.skip("no helm: run `hack/node/build helm`")
+        raise unavailable("no helm: run `hack/node/build helm`")
     return Path(found)
 
 

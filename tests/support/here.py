@@ -210,7 +210,7 @@ def resource(obj: Object) -> Resource:
 
 def eventually(holds: Callable[[], bool], why: Callable[[], Any] = lambda: "in vain") -> None:
     """Wait for what no watch tells."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, why()
         time.sleep(0.05)

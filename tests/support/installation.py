@@ -16,8 +16,8 @@ from bireme.installation.names import CONTROLLER, DEFAULT_NAMESPACE
 from bireme.installation.objects import build_crds, build_namespace, build_objects
 from bireme.installation.values import overlay, read_values
 from support.cluster_world import until
-from support.component import reserve_port
 from support.control_plane import ControlPlane
+from support.ports import free_port
 
 BIREME = Path(sys.executable).parent / "bireme"
 AUDIT_POLICY = {
@@ -39,9 +39,7 @@ class Installation:
         self.plane = plane
         self.namespace = namespace
         self.values = read_values(overlay(values or {}, {"crds": {"install": False}}))
-        with reserve_port() as health, reserve_port() as webhooks:
-            self.health_port: int = health.getsockname()[1]
-            self.webhook_port: int = webhooks.getsockname()[1]
+        self.health_port, self.webhook_port = free_port(), free_port()
         made = [self._reachable(each) for each in build_objects(self.values, namespace)]
         homes = [] if namespace == DEFAULT_NAMESPACE else [build_namespace(namespace)]
         self.objects = [*homes, *made]
@@ -110,7 +108,7 @@ class Installation:
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -152,7 +150,7 @@ def apply(plane: ControlPlane, objects: Sequence[Object], *options: str) -> str:
 def install_crds(plane: ControlPlane) -> None:
     """All six, once for all installations."""
     apply(plane, build_crds(read_values({"kubeflow": {"enabled": True}})))
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
 
 
 def audited(plane: ControlPlane, user: str) -> list[Object]:

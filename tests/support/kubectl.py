@@ -25,7 +25,7 @@ class Background:
     def __init__(self, process: subprocess.Popen[bytes], stdout: Path, stderr: Path) -> None:
         self._process, self._stdout, self._stderr = process, stdout, stderr
 
-    def wait_until(self, holds: Callable[[Result], bool], seconds: float = 20) -> None:
+    def wait_until(self, holds: Callable[[Result], bool], seconds: float = 90) -> None:
         """Return when what was written so far is as wanted, or when kubectl has ended.
 
         Raises TimeoutError, with all that was written.
@@ -37,7 +37,7 @@ class Background:
                 raise TimeoutError(f"kubectl wrote only this: {self._written()}")
             time.sleep(POLL_SECONDS)
 
-    def finish(self, seconds: float = 20) -> Result:
+    def finish(self, seconds: float = 90) -> Result:
         """Let kubectl end by itself."""
         self.wait_until(lambda _: False, seconds)
         return self._written()
@@ -68,7 +68,7 @@ class Kubectl:
         stdin: str = "",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        seconds: float = 60,
+        seconds: float = 180,
     ) -> Result:
         done = subprocess.run(
             self._argv(arguments),

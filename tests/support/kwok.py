@@ -121,4 +121,4 @@ def _add(plane: ControlPlane, count: int) -> None:
         for number in range(count)
     ]
     plane.kubectl("create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    plane.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "node", "--all")
+    plane.kubectl("wait", "--for=condition=Ready", "--timeout=150s", "node", "--all")

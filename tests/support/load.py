@@ -21,6 +21,8 @@ WRITERS = 4
 _NAMES = 6
 _PODS = f"/api/v1/namespaces/{SPACE}/pods"
 _MAPS = f"/api/v1/namespaces/{SPACE}/configmaps"
+_LAST = "last"
+_PATIENCE_SECONDS = 90
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -192,16 +194,31 @@ class Follower:
         self.told: list[int] = []
         self.expired = False
 
-    async def follow(self, address: Address, *, seconds: int = 3600) -> None:
-        """Take in events until the server ends the watch, or is gone."""
-        path = f"{_MAPS}?watch=true&resourceVersion={self._version}&timeoutSeconds={seconds}"
+    async def follow(self, address: Address, *, up_to: str = "") -> None:
+        """Take in events until the server is gone, or tells that the object `up_to` is deleted."""
+        path = f"{_MAPS}?watch=true&resourceVersion={self._version}&timeoutSeconds=3600"
         with contextlib.suppress(HungUpError):
             async with await Wire.open(address) as wire:
                 await wire.send(wire.request("GET", path))
                 head = await wire.receive_head()
                 assert head.code == 200, head
                 async for line in wire.lines():
-                    self._take(json.loads(line))
+                    event = json.loads(line)
+                    self._take(event)
+                    if up_to and (event["type"], event["object"]["metadata"].get("name")) == (
+                        "DELETED",
+                        up_to,
+                    ):
+                        return
+
+    async def catch_up(self, address: Address) -> None:
+        """Take in all that has happened, up to the end of an object that is made and deleted now."""
+        async with await Wire.open(address) as wire:
+            made = await wire.ask("POST", _MAPS, {"metadata": {"name": _LAST}})
+            gone = await wire.ask("DELETE", f"{_MAPS}/{_LAST}")
+            assert (made.code, gone.code) == (201, 200), (made, gone)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await self.follow(address, up_to=_LAST)
 
     def _take(self, event: Object) -> None:
         if event["type"] == "ERROR":

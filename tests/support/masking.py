@@ -27,8 +27,9 @@ MASKS: Final = (
     _mask(r"\b10\.\d+\.\d+\.\d+\b *", "<ip> "),
     _mask(r"/\S*/(LIVE|MERGED)-\d+/", r"\1/"),  # temporary folders of `kubectl diff`
     _mask(r"kubectl-edit-\w*\.yaml", "kubectl-edit.yaml"),
-    # An age: "5s", "3m20s", "6y310d". Not "250m": that is a quantity, and nothing here lives for an hour.
-    _mask(r"(?<=[\s(])(?:(?:\d+m)?\d+s|\d+y(?:\d+d)?)(?: +|(?=$|[\s)]))", "<age> "),
+    # An age: "5s", "3m20s", "2m" at the full minute and from ten on, "6y310d". Not "250m": that is a
+    # quantity, and nothing here lives for an hour.
+    _mask(r"(?<=[\s(])(?:\d{1,2}m(?:\d+s)?|\d+s|\d+y(?:\d+d)?)(?: +|(?=$|[\s)]))", "<age> "),
     _mask(r"\b(AGE|LAST SEEN) +", r"\1 "),  # as wide as the longest of them
     _mask(r"[ \t]+$", ""),
 )

@@ -21,8 +21,8 @@ from support.embedded import BIREME
 from support.wire import Address
 
 POLL_SECONDS = 0.01
-START_SECONDS = 60
-STOP_SECONDS = 15
+START_SECONDS = 120
+STOP_SECONDS = 60
 
 
 class ServerDiedError(Exception):

@@ -195,7 +195,7 @@ class Real:
         self._connection = self._connect()
 
     def _connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(self._address, context=self._tls, timeout=20)
+        return http.client.HTTPSConnection(self._address, context=self._tls, timeout=90)
 
     def call(self, call: Call) -> Reply:
         query = f"?{urlencode(call.params)}" if call.params else ""

@@ -12,7 +12,7 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Self
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 _ANSWER_SECONDS = 0.5
 
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 90
 _LARGEST_LINE = 1 << 26
 
 

@@ -17,7 +17,6 @@ from bireme.api.scheduler import SCHEDULER_NAME
 
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
-SHM: Final = "/dev/shm"  # noqa: S108 - the mount point itself, no temporary file
 
 
 def check_template(

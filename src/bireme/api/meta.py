@@ -37,7 +37,6 @@ class ListMeta(Model, frozen=True):
     resource_version: str = ""
     # `continue` is a Python keyword, so this one is named by hand.
     continue_: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = None
 
 
 class Condition(Model, frozen=True, omit_defaults=False, gc=False):

@@ -17,7 +17,7 @@ Where it differs from a kube-apiserver (1.36):
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,22 +25,6 @@ from bireme.apiserver.crd_rules import FINALIZER, condition, with_condition
 from bireme.apiserver.kinds import Column, Kind
 from bireme.apiserver.rules import Object
 from bireme.apiserver.structural import formats, patterns
-
-
-class Names(NamedTuple):
-    """What a CRD claims in its group; two of one group may share none of these."""
-
-    group: str
-    resources: frozenset[str]
-    """Plural, singular and short names."""
-    kinds: frozenset[str]
-
-
-def names_of(crd: Object) -> Names:
-    names = crd["spec"]["names"]
-    resources = {names["plural"], names.get("singular", ""), *names.get("shortNames", ())}
-    kinds = {names["kind"], names.get("listKind", "")}
-    return Names(crd["spec"]["group"], frozenset(resources - {""}), frozenset(kinds - {""}))
 
 
 def kind_of(crd: Object) -> Kind | None:

@@ -23,7 +23,7 @@ _PATIENCE_SECONDS: Final = (0.1, 0.5, 2.0, 5.0)
 _BAD_REQUEST: Final = 400
 _OURS: Final = "bireme-"
 _AS_WRITTEN: Final = "bireme.dev/RunsAsWritten"
-_MAKING: Final = ("Initialized", "Created")
+_JOB_CREATED: Final = "JobCreated"
 _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing", "")
 
 
@@ -275,9 +275,15 @@ def _notices(pod: Seen) -> Iterator[str]:
 def _obstacles(name: str, job: Object) -> Iterator[str]:
     """Why the pods of a job can't be made."""
     for condition in (job.get("status") or {}).get("conditions") or ():
-        is_open = condition.get("type") in _MAKING and condition.get("status") == "False"
-        if is_open and condition.get("message"):
+        if _is_obstacle(condition) and condition.get("message"):
             yield f"{name} waits: {condition.get('reason')}: {condition['message']}"
+
+
+def _is_obstacle(condition: Object) -> bool:
+    if condition.get("type") == "Initialized":
+        return condition.get("status") == "False"
+    # Kubeflow's MPIJob is Created whatever becomes of its pods: the reason tells.
+    return condition.get("type") == "Created" and condition.get("reason") != _JOB_CREATED
 
 
 def _troubles(pod: Seen) -> Iterator[str]:

@@ -125,8 +125,11 @@ async def wait_removed(
 ) -> None:
     """Return when there is no object of this name, or another one; too long a wait is a failure."""
     try:
-        async with asyncio.timeout(_GONE_SECONDS):
-            async for obj in versions(client, resource, namespace, name):
+        async with (
+            asyncio.timeout(_GONE_SECONDS),
+            contextlib.aclosing(versions(client, resource, namespace, name)) as seen,
+        ):
+            async for obj in seen:
                 if obj is None or obj["metadata"]["uid"] != uid:
                     return
     except TimeoutError:

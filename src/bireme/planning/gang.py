@@ -46,7 +46,7 @@ def shrink_pod_group(replicas: Sequence[Replica], children: Iterable[Child]) -> 
 def _members(replicas: Sequence[Replica]) -> int:
     """How many pods can be there.
 
-    A finished pod counts. Once it is gone nobody sees it: whoever must start again would wait for it for ever.
+    A finished pod counts. Once it is gone nobody sees it: who must start again would wait for it for ever.
     """
     return sum(not replica.is_final or replica.pod is not None for replica in replicas)
 

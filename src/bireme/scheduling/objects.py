@@ -25,13 +25,11 @@ class PodSpec(Slice, frozen=True, gc=False):
     scheduling_gates: tuple[Json, ...] = ()
     volumes: tuple[Json, ...] = ()
     resource_claims: tuple[Json, ...] = ()
-    host_network: bool = False
 
 
 class PodStatus(Slice, frozen=True, gc=False):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
-    nominated_node_name: str = ""
 
 
 class Pod(Slice, frozen=True, gc=False):

@@ -19,7 +19,7 @@ numbers = itertools.count(1)
 def real(control_plane: ControlPlane) -> ControlPlane:
     """The real server, with our CRDs."""
     control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "-f", str(CRDS))
     return control_plane
 
 
@@ -37,6 +37,7 @@ def namespace(server: Server) -> Iterator[str]:
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     server.kubectl("create", "-f", "-", input=json.dumps(manifest))
     if isinstance(server, ControlPlane):
-        server.kubectl("wait", "--for=create", "--namespace", name, "serviceaccount/default")
+        wait = ("wait", "--for=create", "--timeout=150s", "--namespace", name)
+        server.kubectl(*wait, "serviceaccount/default")
     yield name
     server.kubectl("delete", "namespace", name, "--wait=false")

@@ -49,7 +49,7 @@ def program(mode: str, server: Server, namespace: str, *flags: str) -> list[str]
 
 def told(mode: str, server: Server, namespace: str) -> list[dict[str, Any]]:
     """Run to the end, and return what was said."""
-    done = subprocess.run(program(mode, server, namespace), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(program(mode, server, namespace), capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -63,7 +63,7 @@ def watching(server: Server, namespace: str) -> Iterator[IO[str]]:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout
-        assert process.wait(60) == 0
+        assert process.wait(180) == 0
 
 
 def events(lines: IO[str]) -> list[tuple[str, str, str]]:

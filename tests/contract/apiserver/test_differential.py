@@ -94,7 +94,7 @@ def _wait_until_served(real: Server, ours: Server) -> None:
     account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
     real.send(Call("POST", "/api/v1/namespaces/default/serviceaccounts", account))
     probe = Call("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "probe"}, "spec": spec})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if all(real.send(Call("GET", path)).code == 200 for path in paths) and real.send(probe).code in (
             201,
@@ -102,7 +102,7 @@ def _wait_until_served(real: Server, ours: Server) -> None:
         ):
             return
         time.sleep(0.1)
-    pytest.fail("the real server does not serve the CRDs, or does not know the classes, after 30 s")
+    pytest.fail("the real server does not serve the CRDs, or does not know the classes, after 120 s")
 
 
 def seeds_of(theme: str, stage: Stage) -> Iterator[int]:

@@ -115,7 +115,7 @@ def play(server: ControlPlane | EmbeddedServer, program: str, session: Path, fol
     server.kubectl("create", "-f", "-", input=json.dumps(manifest))
     if isinstance(server, ControlPlane):
         made = ("serviceaccount/default", "configmap/kube-root-ca.crt")
-        server.kubectl("wait", "--for=create", "--namespace", namespace, *made)
+        server.kubectl("wait", "--for=create", "--timeout=150s", "--namespace", namespace, *made)
     try:
         return list(Player(kubectl, namespace, session.parent / "files").play(load(session)))
     finally:

@@ -105,7 +105,7 @@ def test_official_client_watches(core: Any, namespace: str) -> None:
         namespace,
         label_selector="of=test",
         resource_version=start,
-        timeout_seconds=20,
+        timeout_seconds=90,
     ):
         seen.append((event["type"], event["object"].data["a"]))
         if event["type"] == "DELETED":

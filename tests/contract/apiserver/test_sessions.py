@@ -24,6 +24,8 @@ SESSIONS = Path(__file__).parent / "sessions"
         ("web   0/1   Pending   0     12s", "web   0/1   Pending   0     <age>"),
         ("web   0/1   3s     x", "web   0/1   <age> x"),
         ("web   0/1   3m12s   x", "web   0/1   <age> x"),
+        ("web   0/1   2m      x", "web   0/1   <age> x"),
+        ("web   0/1   Pending   0     12m", "web   0/1   Pending   0     <age>"),
         ("event   6y318d   x", "event   <age> x"),
         ("running at https://127.0.0.1:6443", "running at <server>"),
         ("clusterIP: 10.0.0.17", "clusterIP: <ip>"),

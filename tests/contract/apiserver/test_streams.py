@@ -129,7 +129,7 @@ def _kubectl(running: Running, binary: Path, folder: Path) -> Kubectl:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             stdout, stderr = await process.communicate(stdin)
         assert process.returncode is not None
         return Outcome(process.returncode, stdout, stderr)

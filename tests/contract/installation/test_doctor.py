@@ -74,7 +74,7 @@ class Clinic:
         self.client: Client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(180)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(600)
 
     def open(self) -> None:
         self._thread.start()
@@ -91,10 +91,10 @@ class Clinic:
         await self.lead(SCHEDULER)
         await self.wait_pods()
         await self.set_ready("True")
-        await until(self._is_well, seconds=60)
+        await until(self._is_well)
 
     async def wait_pods(self) -> None:
-        await until(self._has_pods, seconds=60)
+        await until(self._has_pods)
 
     async def _has_pods(self) -> bool:
         return len(await self.pods()) == 4
@@ -479,7 +479,7 @@ def test_what_is_broken_is_found_and_nothing_else(clinic: Clinic, name: str) -> 
 
         async with broken(clinic):
             try:
-                await until(is_found, seconds=30)
+                await until(is_found)
             except TimeoutError:
                 pytest.fail(f"found {found}")
         assert all(finding.fix for finding in found)

@@ -81,7 +81,7 @@ def cluster(plane: ControlPlane) -> ControlPlane:
         foreign_crd("cert-manager.io", "certificates", "Certificate"),
     ]
     apply(plane, [*namespaces, *crds])
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
     return plane
 
 

@@ -175,7 +175,7 @@ async def crews_begin(world: World) -> None:
     async def is_gone() -> bool:
         return "brief-launcher" not in await world.pods()
 
-    await until(is_gone, seconds=60)
+    await until(is_gone)
 
 
 async def names_that_are_taken(world: World) -> None:
@@ -236,7 +236,7 @@ def play_restart(plane: ControlPlane, installation: Installation) -> None:
                 lease = await world.client.get(LEASES, HOME, CONTROLLER)
                 return bool(lease["spec"].get("holderIdentity"))
 
-            await until(is_held, seconds=60)
+            await until(is_held)
             await world.run()
             await world.finish("job-launcher")
             await world.finish("flow-launcher")
@@ -266,7 +266,7 @@ async def _wait_stopped(world: World, name: str) -> None:
     async def look() -> bool:
         return bool((await world.pods())[name]["spec"].get("activeDeadlineSeconds") == 1)
 
-    await until(look, seconds=60)
+    await until(look)
 
 
 NAMED = {

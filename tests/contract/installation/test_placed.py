@@ -94,7 +94,7 @@ def test_a_queue_is_closed_to_namespaces_that_the_controller_does_not_watch(plan
             connect(plane) as admin,
             connect(plane, str(plane.kubeconfig_for("bob"))) as bob,
         ):
-            await until(lambda: is_guarded(bob), seconds=60)
+            await until(lambda: is_guarded(bob))
             for name in (NARROW, OPEN):
                 for namespace in (WATCHED, ELSEWHERE):
                     await admin.create(GROUPS, namespace, group(name))

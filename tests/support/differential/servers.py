@@ -14,8 +14,8 @@ from support.control_plane import ControlPlane
 from support.differential.calls import Call, Object, text_of
 from support.embedded import EmbeddedServer
 
-ANSWER_SECONDS = 30
-WATCH_SECONDS = 3
+ANSWER_SECONDS = 90
+WATCH_SECONDS = 30
 _WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _INITIAL_END = "k8s.io/initial-events-end"
 

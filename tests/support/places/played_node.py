@@ -57,13 +57,13 @@ class PlayedNode:
 
     async def _end(self, name: str, code: int) -> None:
         """Not before it runs, as a program could not either."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (await self._client.get(PODS, self._namespace, name))["status"].get("phase") != "Running":
                 await asyncio.sleep(0.02)
         await self._world.finish(name, code)
 
     def _do(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(90)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(150)
 
     async def _begin(self) -> None:
         config = load_config(kubeconfig=str(self._kubeconfig), environ={})

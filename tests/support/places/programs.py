@@ -10,7 +10,7 @@ from support.kubectl import Kubectl, Result
 from support.places.place import Program
 
 _WAIT: Final = 'rm -f "$0"; mkfifo "$0"; read code <"$0"; exit $code'
-_SECONDS: Final = 60.0
+_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.02
 
 

@@ -64,7 +64,7 @@ def names(backend: Backend) -> list[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(90):
         while not condition():
             await asyncio.sleep(0)
 

@@ -12,7 +12,7 @@ from bireme.api.crd import build_crd as build_own_crd
 from bireme.api.kinds import KINDS
 from bireme.api.kinds import Kind as OwnKind
 from bireme.apiserver.crd_rules import FINALIZER, CrdRules
-from bireme.apiserver.crds import cleaned, cleanup_needed, kind_of, names_of, warnings
+from bireme.apiserver.crds import cleaned, cleanup_needed, kind_of, warnings
 from bireme.apiserver.kinds import Column, custom
 from support.bad_crds import BAD_CRDS, versions_with
 from support.bad_crds import version as a_version
@@ -93,13 +93,6 @@ def test_our_own_crds_define_the_kinds_that_we_serve(own: OwnKind) -> None:
     assert kind.unconditional is expected.unconditional
     assert kind.short_names == own.short_names
     assert [column.json_path for column in kind.columns] == [column.json_path for column in own.columns]
-
-
-def test_names_are_claimed_in_a_group() -> None:
-    names = names_of(widgets())
-    assert names.group == "structural.example.com"
-    assert names.resources == {"widgets"}
-    assert names.kinds == {"Widgets", "WidgetsList"}
 
 
 # ---- what is filled in

@@ -48,7 +48,7 @@ async def ask(
 
 def run(steps: Callable[[], Awaitable[T]]) -> T:
     async def bounded() -> T:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(90):
             return await steps()
 
     return asyncio.run(bounded())

@@ -18,8 +18,8 @@ from bireme.control.webhooks.queues import QueueAccess
 from bireme.control.webhooks.server import build_app, serve, stop
 from bireme.kube.client import Client
 from bireme.kube.clock import utc_now
-from support.component import reserve_port
 from support.jobs import generic
+from support.ports import free_port
 from unit.kube.scripted import ScriptedTransport
 
 
@@ -31,8 +31,7 @@ async def served(folder: Path, metrics: Metrics) -> AsyncIterator[tuple[aiohttp.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "crt", folder / "key")
     trust = ssl.create_default_context(cadata=made.authorities.decode())
-    with reserve_port() as reservation:
-        port: int = reservation.getsockname()[1]
+    port = free_port()
     app = build_app(QueueAccess(Client(ScriptedTransport()), "controller"), metrics)
     runner = await serve(app, context, "127.0.0.1", port)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:

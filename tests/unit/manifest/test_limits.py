@@ -60,11 +60,12 @@ def messages(source: str) -> list[str]:
     return [problem.message for problem in read(source).problems]
 
 
-def test_five_megabytes_are_read_within_six_seconds_of_processor_time() -> None:
+def test_five_megabytes_are_read_in_time_that_grows_with_their_number_alone() -> None:
     text = pods(5_000_000)
     before = time.process_time()
     manifest = read(text)
-    assert time.process_time() - before < 6
+    # Some 3 s here; what grows with its square would take minutes.
+    assert time.process_time() - before < 30
     assert manifest.problems == ()
     assert len(manifest.documents) == text.count("---\n") + 1
     last = manifest.documents[-1].find(("metadata", "name"))

@@ -12,7 +12,7 @@ from bireme.kube.retry import Backoff
 from bireme.run.parts import explain, running
 
 SOON = Backoff(0.001, 0.002)
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 90
 
 
 def part(

@@ -134,6 +134,10 @@ class Nodes:
                 numbers[column] = names.setdefault(value, len(names))
         return numbers, list(names)
 
+    def forget_masks(self) -> None:
+        """Drop what is remembered about shapes; it is found again when asked for."""
+        self._masks.clear()
+
     def name(self, column: int) -> str:
         node = self.by_column[column]
         assert node is not None

@@ -37,7 +37,7 @@ def test_commands_work_on_a_cluster(control_plane: ControlPlane, namespace: str,
         "patch", "configmap/settings", "-n", namespace, "-p", '{"data": {"word": "theirs"}}'
     )
     refused = bireme("apply", "-f", "-", *where, input=SETTINGS % "two", code=1)
-    assert "hint: --force-conflicts takes those fields over" in refused.stderr
+    assert "hint: `bireme apply --force-conflicts` takes those fields over" in refused.stderr
     taken = bireme("apply", "--force-conflicts", "-f", "-", *where, input=SETTINGS % "two")
     assert taken.stdout == "configmap/settings changed\n"
 

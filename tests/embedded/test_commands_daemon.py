@@ -13,7 +13,8 @@ import pytest
 from bireme.node.cgroups import Limits
 from bireme.node.remote_shell import PODS
 from bireme.run.presence import wait_gone
-from support.commands import EXAMPLES, Bireme
+from support.commands import BIREME, EXAMPLES, Bireme
+from support.here import eventually
 from support.terminals import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -215,6 +216,28 @@ def test_without_daemon_and_kubeconfig_a_command_says_what_to_do(alone: Bireme) 
     assert "hint: start one with `bireme up`" in result.stderr
     result = alone("up", "--data-dir", "/proc/nowhere", code=1)
     assert result.stderr.startswith("error: can't use /proc/nowhere: ")
+
+
+def test_ctrl_c_while_a_daemon_starts_ends_it(alone: Bireme) -> None:
+    process = alone.start("run", "--replicas", "1", "--", "true")
+    eventually((alone.data / "daemon.log").exists)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 130
+    assert alone("status", code=1).stdout == f"not running ({alone.data})\n"
+    assert alone.processes() == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
+def test_a_demo_that_is_ended_leaves_nothing(alone: Bireme, signum: signal.Signals) -> None:
+    with subprocess.Popen(
+        [BIREME, "demo"], env=alone.environment(TMPDIR=str(alone.work)), stderr=subprocess.DEVNULL
+    ) as process:
+        eventually(lambda: [*alone.work.glob("bireme-demo-*/daemon.log")] != [])
+        process.send_signal(signum)
+        assert process.wait(60) == 128 + signum
+    assert [*alone.work.iterdir()] == []
+    assert alone.processes() == []
 
 
 def test_the_demo_computes_together_and_leaves_nothing(alone: Bireme) -> None:

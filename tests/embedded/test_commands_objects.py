@@ -187,17 +187,21 @@ spec:
     - type: worker
       template:
         spec:
-          initContainers: [{name: setup, image: none, command: [sh, -c, "echo no luck; exit 3"]}]
+          initContainers:
+            - {name: beside, image: none, restartPolicy: Always, command: [sh, -c, "exec sleep 1000"]}
+            - {name: setup, image: none, command: [sh, -c, "echo no luck; exit 3"]}
           containers: [{name: main, image: none, command: [sleep, "1000"]}]
 """
 
 
 def test_logs_of_a_job_that_never_began_tell_of_its_init_container(bireme: Bireme) -> None:
-    bireme("run", "-f", "-", input=UNPREPARED, code=3)
+    """And not of a sidecar that was stopped because of it."""
+    ended = bireme("run", "-f", "-", input=UNPREPARED, code=3)
+    assert ended.stderr.endswith("  first failure: worker-0: exit code 3\n    no luck\n")
     told = bireme("logs", "unprepared")
     reason = "its init container setup has failed with exit code 3: `bireme logs unprepared -c setup`"
     assert told.stdout == ""
-    assert f"worker-0 has no output: {reason}\n" in told.stderr
+    assert told.stderr.count("has no output") == told.stderr.count(f"worker-0 has no output: {reason}\n") == 1
     assert "worker-0 | no luck\n" in bireme("logs", "unprepared", "-c", "setup").stdout
     refused = bireme("logs", "unprepared-worker-0", code=1).stderr
     assert "hint: its init container setup has failed with exit code 3" in refused

@@ -1,5 +1,6 @@
 """`bireme run`: jobs to their end, on this machine."""
 
+import os
 import re
 import signal
 import stat
@@ -7,6 +8,7 @@ import stat
 import pytest
 
 from support.commands import BIREME, EXAMPLES, Bireme
+from support.here import eventually
 from support.terminals import PATIENCE_SECONDS, Terminal
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -50,6 +52,29 @@ def test_the_code_of_the_replica_that_failed_first_is_ours(bireme: Bireme) -> No
     end = result.stderr.splitlines()[-3:]
     assert re.fullmatch(r"broken: Failed after \d+s", end[0])
     assert end[1:] == ["  first failure: worker-1: exit code 7", "    no data"]
+
+
+def test_a_command_that_failed_does_not_go_on_elsewhere(bireme: Bireme) -> None:
+    script = "test $(rank) = 1 || exec sleep 1000; exit 4"
+    bireme("run", "--name", "partial", "--replicas", "3", "--", "sh", "-c", script, code=4)
+    bireme("wait", "partial", "--for", "failed")
+
+    def left() -> list[str]:
+        return [name for name in names(bireme, "pods") if name.startswith("partial")]
+
+    eventually(lambda: left() == ["partial-worker-1"], left)
+
+
+def test_a_job_that_has_failed_is_over_though_replicas_go_on(bireme: Bireme) -> None:
+    bireme(
+        "run",
+        "-f",
+        "-",
+        input=GREETING % ("uneven", 3, "test $(rank) = 1 || exec sleep 1000; exit 4"),
+        code=4,
+    )
+    assert "uneven-worker-0" in names(bireme, "pods")
+    bireme("delete", "uneven", "--now")
 
 
 def test_a_signal_is_named_and_gives_the_code_of_a_shell(bireme: Bireme) -> None:
@@ -246,6 +271,29 @@ def test_on_a_terminal_a_job_that_is_to_go_on_is_followed_to_its_end(bireme: Bir
     bireme("delete", "onward")
 
 
+def test_on_a_terminal_a_job_that_ends_before_the_answer_needs_none(bireme: Bireme) -> None:
+    """And what is no answer stops nothing."""
+    script = "echo up; until test -e overtaken; do sleep 0.1; done; echo there; exit 3"
+    terminal = asked(bireme, "overtaken", script)
+    asking = terminal.text.count("[c]ontinue: ")
+    terminal.type("perhaps\n")
+    eventually(lambda: terminal.text.count("[c]ontinue: ") > asking, lambda: terminal.text)
+    (bireme.work / "overtaken").touch()
+    assert terminal.end() == 3
+    assert re.search(r"there\r\n.*overtaken: Failed after", terminal.text, re.DOTALL)
+    bireme("delete", "overtaken")
+
+
+def test_ctrl_c_while_a_job_is_being_sent_leaves_none_that_nobody_knows_of(bireme: Bireme) -> None:
+    process = bireme.start("run", "--name", "hasty", "--replicas", "1", "--", "sleep", "1000")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("on this machine")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "hasty" not in names(bireme)
+
+
 def test_on_a_terminal_a_second_ctrl_c_answers_the_question_of_the_first(bireme: Bireme) -> None:
     """And does not wait for a pod that has an hour, and would use it."""
     terminal = asked(bireme, "deaf", 'trap "" TERM; echo up; while :; do sleep 1; done', grace=3600)
@@ -278,3 +326,17 @@ def test_output_that_nobody_reads_leaves_the_job_alone(bireme: Bireme) -> None:
     assert "Traceback" not in result.stderr
     bireme("wait", "piped", "--for", "running")
     bireme("delete", "piped", "--now")
+
+
+def test_closed_streams_lead_nowhere(bireme: Bireme) -> None:
+    result = bireme.sh(
+        f"{BIREME} run --name silent --replicas 1 -- sh -c 'echo here; exit 3' >&- <&-", code=3
+    )
+    assert result.stdout == ""
+    assert "first failure: worker-0: exit code 3" in result.stderr
+    assert bireme.sh(f"{BIREME} logs silent 2>&-").stdout == "worker-0 | here\n"
+
+
+def test_what_is_not_utf_8_is_named(bireme: Bireme) -> None:
+    result = bireme("run", "--replicas", "1", "--", "cat", os.fsdecode(b"caf\xe9"), code=1)
+    assert r"error: b'caf\xe9' is not UTF-8, and can't be passed on" in result.stderr

@@ -233,7 +233,8 @@ def test_gpus_are_handed_out_and_waited_for(here: Here) -> None:
 
     def waits(pod: Object) -> bool:
         conditions = (pod.get("status") or {}).get("conditions") or ()
-        return any("Insufficient nvidia.com/gpu" in each.get("message", "") for each in conditions)
+        told = [each.get("message", "") for each in conditions]
+        return any("Insufficient nvidia.com/gpu. This machine has" in each for each in told)
 
     here.until_pod("wants-a-0", waits)
     here.delete(job)

@@ -118,7 +118,7 @@ WAITING = {
     "QueueClosed": (gang("outside", "shut", 2), "open queue shut (spec.closed: false)"),
     "ExceedsQuotaEver": (gang("greedy", "small", 2), "raise the quota of queue small to 2 cpu"),
     "WaitingForQuota": (gang("patient", "narrow", 1), "raise the quota of queue narrow to 4 cpu"),
-    "DoesNotFitAnyNode": (gang("huge", "default", 1, "5"), "add 1 node with at least 5 cpu"),
+    "DoesNotFitAnyNode": (gang("huge", "default", 1, "5"), "`bireme down`, then `bireme up --cpu 5`"),
     "WaitingForResources": (gang("next", "default", 2), "wait for the end of default/holder-worker-"),
 }
 

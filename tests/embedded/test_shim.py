@@ -49,9 +49,10 @@ class Shim:
         self.channel.connection.settimeout(SECONDS)
         self.channel.send({"do": "watch"})
 
-    def start(self, name: str, *argv: str, attempt: int = 0) -> None:
+    def start(self, name: str, *argv: str, attempt: int = 0, path: str = os.environ["PATH"]) -> None:
         order = {"do": "start", "container": name, "attempt": attempt, "argv": list(argv)}
-        place = {"env": ENVIRONMENT, "directory": str(self.folder), "output": str(self.output(name))}
+        env = ENVIRONMENT | {"PATH": path}
+        place = {"env": env, "directory": str(self.folder), "output": str(self.output(name))}
         self.channel.send(order | place)
 
     def output(self, name: str) -> Path:
@@ -134,6 +135,15 @@ def test_a_program_that_can_not_be_run_is_told(shim: Shim, argv: list[str], code
     shim.start("main", *argv)
     ended = shim.wait_end("main")
     assert (ended["code"], ended["error"]) == (code, why)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="nothing is closed to root")
+def test_a_folder_of_path_that_is_closed_is_not_taken_for_a_program(shim: Shim) -> None:
+    closed = shim.folder / "closed"
+    closed.mkdir(mode=0)
+    shim.start("main", "no-such-program", path=f"{closed}:{os.environ['PATH']}")
+    ended = shim.wait_end("main")
+    assert (ended["code"], ended["error"]) == (127, "can't run no-such-program: No such file or directory")
 
 
 def test_an_attempt_is_made_once(shim: Shim) -> None:

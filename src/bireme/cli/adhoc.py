@@ -48,7 +48,11 @@ def build_generic_job(
     # Kubernetes reads `$$` as one dollar; a command line means what it says.
     words = [word.replace("$$", "$$$$") for word in command]
     template = _template("worker", image, env or {}, command=words)
-    spec: Object = {"replicaSpecs": [{"type": "worker", "replicas": replicas, "template": template}]}
+    spec: Object = {
+        # Whoever is told that it failed does not expect the rest of it to go on.
+        "cleanUpPolicy": "Unfinished",
+        "replicaSpecs": [{"type": "worker", "replicas": replicas, "template": template}],
+    }
     return {"apiVersion": _BATCH, "kind": "GenericJob", "metadata": {"name": name}, "spec": spec}
 
 

@@ -1,6 +1,7 @@
 """`bireme demo`: a small MPI job, from nothing to its result."""
 
 import shutil
+import signal
 import sys
 import tempfile
 from importlib.resources import files
@@ -42,6 +43,8 @@ def _in_temporary_folder(manifest: bytes) -> int:
     from bireme.cli.sources import Source
     from bireme.cli.targets import run, started
 
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, _end)
     objects = load_sources([Source("demo.yaml", manifest, None)])
     with tempfile.TemporaryDirectory(prefix="bireme-demo-") as folder:
         daemon = started(Path(folder), quiet=True)
@@ -52,6 +55,11 @@ def _in_temporary_folder(manifest: bytes) -> int:
             end(daemon, Path(folder))
 
 
+def _end(signum: int, _frame: object) -> None:
+    """Let the folder be removed, and the daemon be stopped, also where a terminal is closed."""
+    raise SystemExit(128 + signum)
+
+
 async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
     from bireme.cli.run import send
     from bireme.cli.sending import caller_annotations
@@ -59,5 +67,5 @@ async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
     from bireme.cli.watching import watch_jobs
 
     async with connected(embedded(daemon), quiet=True) as connection:
-        jobs = await send(connection, objects, None, caller_annotations(str(Path(sys.executable).parent)))
-        return await watch_jobs(connection, jobs)
+        said = caller_annotations(str(Path(sys.executable).parent))
+        return await watch_jobs(connection, send(connection, objects, None, said))

@@ -17,13 +17,14 @@ from bireme.scheduling.reasons import (
     Remedy,
     Repair,
 )
-from bireme.scheduling.requests import write_amounts
+from bireme.scheduling.requests import PODS, write_amounts
 
 _NAMED = 8
+_CHOSEN: Final = ("cpu", "memory")
 
 
-def tell(explanation: Explanation) -> list[str]:
-    """The reason's word, then all that is known, one fact a line."""
+def tell(explanation: Explanation, *, here: bool = False) -> list[str]:
+    """The reason's word, then all that is known, one fact a line. `here`: this machine's, not a cluster's."""
     lines = [explanation.reason.value, f"  {explanation.message}"]
     lines.append(f"  position {explanation.position} in queue {explanation.queue}")
     if explanation.earliest_start is not None:
@@ -33,12 +34,14 @@ def tell(explanation: Explanation) -> list[str]:
         lines += [f"    {name}: {_amounts(held)}" for name, held in explanation.holders]
     if explanation.remedies:
         lines.append("  what would help:")
-        lines += [f"    {remedy_text(each)}" for each in explanation.remedies]
+        lines += [f"    {remedy_text(each, here=here)}" for each in explanation.remedies]
     return lines
 
 
-def remedy_text(remedy: Remedy) -> str:
+def remedy_text(remedy: Remedy, *, here: bool = False) -> str:
     """What somebody can do, in one sentence."""
+    if here and isinstance(remedy, AddNodes):
+        return _offer_more(remedy)
     return _TEXTS[type(remedy)](remedy)
 
 
@@ -58,6 +61,16 @@ def _add_nodes(remedy: AddNodes) -> str:
     if remedy.count == 1:
         return f"add 1 node with at least {each}, which its rules let in"
     return f"add {remedy.count} nodes with at least {each} each, which its rules let in"
+
+
+def _offer_more(remedy: AddNodes) -> str:
+    """This machine gets no neighbours, but how much CPU and memory it offers is its user's choice."""
+    whole = write_amounts({name: remedy.count * most for name, most in remedy.allocatable.items()})
+    fixed = [name for name in whole if name not in (*_CHOSEN, PODS)]
+    if fixed:
+        return f"ask for less of {', '.join(fixed)}: this machine has no more"
+    options = " ".join(f"--{name} {whole[name]}" for name in _CHOSEN if name in whole)
+    return f"ask for less, or let this machine offer more: `bireme down`, then `bireme up {options}`"
 
 
 def _await_end(remedy: AwaitEnd) -> str:

@@ -1,6 +1,7 @@
 """How a command that can't do its work says so: what is wrong, a blank line, what to do about it."""
 
 import errno
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -48,6 +49,7 @@ def in_one_voice(ctx: click.Context | None = None) -> Iterator[None]:
     """Let what click itself finds wrong look like any other failure; its exit codes stay.
 
     So does what the machine refuses, and nobody has foreseen: a folder that can't be read, a full disk.
+    Ctrl-C needs no words, and has its own exit code.
     `ctx` is the group's, which knows the command where an error does not.
     """
     try:
@@ -65,6 +67,13 @@ def in_one_voice(ctx: click.Context | None = None) -> Iterator[None]:
         if error.errno == errno.EPIPE:
             raise
         raise Failure(_refusal(error)) from error
+    except UnicodeEncodeError as error:
+        name = os.fsencode(error.object)
+        raise Failure(
+            f"{name!r} is not UTF-8, and can't be passed on", "rename it, or leave it out"
+        ) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _refusal(error: OSError) -> str:

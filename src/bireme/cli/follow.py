@@ -258,7 +258,9 @@ def _started(pod: Seen) -> list[str]:
 
 
 def _has_ended(pod: Seen) -> bool:
-    return all("terminated" in state for _, state in _containers(pod))
+    """Whether all containers have; of those of a new pod nothing is known."""
+    states = [state for _, state in _containers(pod)]
+    return bool(states) and all("terminated" in state for state in states)
 
 
 def _main_container(pod: Seen) -> str:

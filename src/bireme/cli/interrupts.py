@@ -4,7 +4,13 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, TypeVar
+
+from bireme.cli.failures import INTERRUPTED, Failure
+
+T = TypeVar("T")
+_SPARED_SECONDS: Final = 2.0
 
 
 class Interrupts:
@@ -28,20 +34,41 @@ class Interrupts:
     async def next(self) -> int:
         return await self._queue.get()
 
-    async def ask(self, question: str) -> str:
-        """The user's answer, in lower case; empty where another signal came first, or the input's end."""
-        sys.stderr.write(question)
-        sys.stderr.flush()
+    async def spare(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what is not to be cut off in the middle; `next` tells of a signal that came meanwhile.
+
+        Work that goes on for long after a signal is cut off, with a Failure.
+        """
+        doing = asyncio.create_task(work)
+        signalled = asyncio.create_task(self.next())
+        try:
+            await asyncio.wait((doing, signalled), return_when=asyncio.FIRST_COMPLETED)
+            if signalled.done():
+                self._queue.put_nowait(signalled.result())
+                await asyncio.wait((doing,), timeout=_SPARED_SECONDS)
+            if not doing.done():
+                raise Failure("stopped before all was sent", "`bireme get` shows the jobs", INTERRUPTED)
+            return await doing
+        finally:
+            doing.cancel()
+            signalled.cancel()
+            await asyncio.gather(doing, signalled, return_exceptions=True)
+
+    async def answer(self, *unless: asyncio.Future[Any]) -> str | None:
+        """What the user answers, in lower case.
+
+        None at the input's end, or if another signal or one of these comes first.
+        """
         answer = asyncio.create_task(_read_line())
         again = asyncio.create_task(self.next())
         try:
-            await asyncio.wait((answer, again), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answer, again, *unless), return_when=asyncio.FIRST_COMPLETED)
             if again.done():
                 # Whoever asked looks for it there.
                 self._queue.put_nowait(again.result())
-                sys.stderr.write("\n")
-                return ""
-            return answer.result().strip().lower()
+            elif answer.done():
+                return answer.result().strip().lower() if answer.result() else None
+            return None
         finally:
             answer.cancel()
             again.cancel()

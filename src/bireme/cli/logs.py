@@ -1,7 +1,6 @@
 """`bireme logs`: the output of a job's replicas, or of a pod."""
 
 import contextlib
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -87,8 +86,8 @@ async def _print_pod(connection: Connection, pod: Found, wanted: Wanted, screen:
     try:
         await _print(connection, pod.object, wanted, screen, "")
     except ApiError as error:
-        failed = [] if wanted.container or wanted.previous else [*_failed_before(pod.object)]
-        hint = f"its {failed[0].told}: `bireme logs {pod.name} -c {failed[0].name}`" if failed else ""
+        failed = None if wanted.container or wanted.previous else _failed_before(pod.object)
+        hint = f"its {failed.told}: `bireme logs {pod.name} -c {failed.name}`" if failed else ""
         raise Failure(error.message, hint or error.hint) from error
 
 
@@ -145,7 +144,7 @@ def _tell_refused(
         if is_all:
             raise Failure(f"{job.name} has no previous output: {refused[0][1].message}")
         return
-    failed = {each: pod for pod, _ in reversed(refused) for each in _failed_before(pod)}
+    failed = {each: pod for pod, _ in reversed(refused) if (each := _failed_before(pod))}
     for each, pod in failed.items():
         name = short_name(pod["metadata"]["name"], job.name)
         say(f"{name} has no output: its {each.told}: `bireme logs {job.name} -c {each.name}`")
@@ -164,15 +163,17 @@ class _Failed(NamedTuple):
         return f"init container {self.name} has failed with exit code {self.code}"
 
 
-def _failed_before(pod: Object) -> Iterator[_Failed]:
-    """The init containers for whose failure the others have not started; one may be about to try again."""
-    for status in (pod.get("status") or {}).get("initContainerStatuses") or ():
-        for state in ("state", "lastState"):
-            ended = (status.get(state) or {}).get("terminated")
-            if ended is not None:
-                if ended.get("exitCode"):
-                    yield _Failed(status["name"], ended["exitCode"])
-                break
+def _failed_before(pod: Object) -> _Failed | None:
+    """The init container for whose failure the others have not started; it may be about to try again.
+
+    The last that failed: sidecars before it were only stopped with it.
+    """
+    for status in reversed((pod.get("status") or {}).get("initContainerStatuses") or ()):
+        states = [(status.get(name) or {}).get("terminated") for name in ("state", "lastState")]
+        ended = next(filter(None, states), None)
+        if ended is not None and ended.get("exitCode"):
+            return _Failed(status["name"], ended["exitCode"])
+    return None
 
 
 def _containers(pod: Object) -> list[str]:

@@ -1,5 +1,6 @@
 """The entry point: a group of commands that are imported when they are called."""
 
+import os
 import sys
 from importlib import import_module
 
@@ -85,12 +86,20 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; no traceback reaches the user of a closed pipe."""
+    _replace_closed_streams()
     try:
         cli(prog_name="bireme")
     except BrokenPipeError:
         # The reader has gone (`bireme crds | head`): say nothing, also not at interpreter exit.
         sys.stderr.close()
         sys.exit(1)
+
+
+def _replace_closed_streams() -> None:
+    """Let what was closed (`bireme run >&-`) lead nowhere; else a file or a socket would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - stays open
 
 
 if __name__ == "__main__":

@@ -198,12 +198,12 @@ async def _run(
     async with connected(target, namespace) as connection:
         if images_unused:
             say("note: images are not used, but the programs of this machine (--driver podman uses images)")
-        jobs = await send(connection, objects, namespace, caller_annotations(*first) | said)
-        if detach or not jobs:
-            for job in jobs:
-                click.echo(job.title)
-            return 0
-        return await watch_jobs(connection, jobs)
+        sending = send(connection, objects, namespace, caller_annotations(*first) | said)
+        if not detach:
+            return await watch_jobs(connection, sending)
+        for job in await sending:
+            click.echo(job.title)
+        return 0
 
 
 async def send(

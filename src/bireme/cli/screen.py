@@ -49,9 +49,9 @@ class Screen:
         self._output = output or sys.stdout.buffer
         self._talk = talk or sys.stderr
         self._coloured = _wants_colour(self._output) if coloured is None else coloured
-        self._live = _is_terminal(self._talk) if live is None else live
+        self._live = _can_redraw(self._talk) if live is None else live
         self._width = 0
-        self._status = ""
+        self._status = self._question = ""
 
     def add_name(self, name: str) -> None:
         """Make room for a replica's name in the column of names."""
@@ -83,19 +83,35 @@ class Screen:
         """Replace the status line; an empty one goes."""
         if not self._live or text == self._status:
             return
+        if self._question:
+            # Drawn anew it would hide what is being typed.
+            self._status = text
+            return
         self._clear()
         self._status = text
         self._draw()
 
+    def ask(self, question: str) -> None:
+        """Put a question into the place of the status line, until it is an empty one."""
+        if self._live:
+            self._clear()
+            self._question = question
+            self._draw()
+        else:
+            self._talk.write(question or "\n")
+            self._talk.flush()
+
     def _clear(self) -> None:
-        if self._status:
+        if self._status or self._question:
             self._talk.write("\r\x1b[K")
             self._talk.flush()
 
     def _draw(self) -> None:
-        if self._status:
-            columns = _columns(self._talk)
-            self._talk.write(f"\x1b[2m{self._status[: columns - 1]}\x1b[0m")
+        if self._status or self._question:
+            most = _columns(self._talk) - 1
+            # A question's end says what can be answered.
+            status = f"\x1b[2m{self._status[:most]}\x1b[0m"
+            self._talk.write(self._question[-most:] if self._question else status)
             self._talk.flush()
 
 
@@ -108,11 +124,12 @@ def colour_of(name: str) -> int:
 
 
 def _wants_colour(output: BinaryIO) -> bool:
-    return _is_terminal(output) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _can_redraw(output) and not os.environ.get("NO_COLOR")
 
 
-def _is_terminal(stream: BinaryIO | TextIO) -> bool:
-    return stream.isatty()
+def _can_redraw(stream: BinaryIO | TextIO) -> bool:
+    """Whether that is a terminal that knows more than letters."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _columns(stream: TextIO) -> int:

@@ -178,7 +178,8 @@ async def apply(
     except Conflict as error:
         if not force and _is_with_ourselves(error):
             return await apply(connection, resource, namespace, obj, force=True, dry_run=dry_run)
-        raise Failure(error.message, "--force-conflicts takes those fields over") from error
+        hint = "`bireme apply --force-conflicts` takes those fields over"
+        raise Failure(f"{describe(obj)}: {error.message}", hint) from error
 
 
 def _is_with_ourselves(error: Conflict) -> bool:

@@ -78,4 +78,4 @@ async def _decide(
             return True, ["starts after evicting", *(f"  {names[uid]}" for uid in evict.pods)]
     explanation = explain(state, policy, now, decisions, key)
     assert explanation is not None
-    return False, tell(explanation)
+    return False, tell(explanation, here=connection.target.daemon is not None)

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Final
 
 from bireme.cli.durations import shown
 from bireme.cli.endings import describe_end, exit_code
@@ -19,18 +19,19 @@ from bireme.cli.targets import Connection
 from bireme.run.jobs import phase
 
 _TICK_SECONDS: Final = 1.0
-_QUESTION: Final = "\nstop the job, or detach and let it run? [s]top / [d]etach / [c]ontinue: "
+_QUESTION: Final = "stop the job, or detach and let it run? [s]top / [d]etach / [c]ontinue: "
 
 
-async def watch_jobs(connection: Connection, jobs: list[Found]) -> int:
-    """Show the jobs' output and how they end; return the exit code.
+async def watch_jobs(connection: Connection, sending: Coroutine[Any, Any, list[Found]]) -> int:
+    """Send jobs, show their output and how they end; return the exit code.
 
-    Ctrl-C stops them, or leaves them alone, as the user says.
+    Ctrl-C stops them, or leaves them alone, as the user says: from the first moment on, so that none is left
+    behind that nobody knows of.
     """
-    interrupts, screen = Interrupts(), Screen()
+    interrupts = Interrupts()
     with interrupts.caught():
-        session = _Session(connection, jobs, interrupts, screen)
-        return await session.run()
+        jobs = await interrupts.spare(sending)
+        return await _Session(connection, jobs, interrupts, Screen()).run() if jobs else 0
 
 
 class _Session:
@@ -74,7 +75,7 @@ class _Session:
                     return self._end()
                 if lost.done():
                     raise Failure("the daemon has ended", "`bireme up` starts it; the pods go on meanwhile")
-                code = await self._interrupted(interrupt.result())
+                code = await self._interrupted(interrupt.result(), work, lost)
             finally:
                 interrupt.cancel()
             if code is not None:
@@ -125,19 +126,29 @@ class _Session:
 
     # ---- Ctrl-C
 
-    async def _interrupted(self, signum: int) -> int | None:
-        """Do what the user wants; None to go on."""
-        self._screen.show_status("")
+    async def _interrupted(self, signum: int, *over: asyncio.Future[None]) -> int | None:
+        """Do what the user wants; None to go on, also where it is over before there is an answer."""
         if signum == signal.SIGINT and has_terminal():
-            answer = await self._interrupts.ask(_QUESTION)
-            if answer.startswith("c"):
+            answer = await self._ask(*over)
+            if answer == "c" or any(future.done() for future in over):
                 return None
-            if answer.startswith("d"):
+            if answer == "d":
                 for job in self._jobs:
                     self._screen.say(f"detached: `bireme logs -f {job.name}` shows its output")
                 return 0
         await self._stop()
         return INTERRUPTED if signum == signal.SIGINT else 128 + signum
+
+    async def _ask(self, *over: asyncio.Future[None]) -> str | None:
+        """Which of the three the user wants, by its first letter; None if there is no answer."""
+        while True:
+            self._screen.ask(_QUESTION)
+            try:
+                answer = await self._interrupts.answer(*over)
+            finally:
+                self._screen.ask("")
+            if answer is None or answer[:1] in ("s", "d", "c"):
+                return answer and answer[:1]
 
     async def _stop(self) -> None:
         """Delete the jobs; at once if another Ctrl-C comes before they have ended."""

@@ -53,7 +53,7 @@ async def _explain(connection: Connection, metadata: dict[str, Any], home: str |
         return [_NOT_WAITING]
     from bireme.cli.explanations import tell
 
-    return tell(explanation)
+    return tell(explanation, here=connection.target.daemon is not None)
 
 
 async def _written_down(connection: Connection, metadata: dict[str, Any]) -> list[str]:

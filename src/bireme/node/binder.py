@@ -97,7 +97,7 @@ class Binder:
             wanted = devices(pod)
             lacking = [name for name, count in wanted.items() if count > free.get(name, 0)]
             if lacking:
-                await self._tell(pod, f"0/1 nodes are available: 1 Insufficient {', '.join(lacking)}.")
+                await self._tell(pod, self._shortage(lacking, wanted))
                 continue
             if await self._bind(pod):
                 for name, count in wanted.items():
@@ -105,6 +105,15 @@ class Binder:
             else:
                 done = False
         return done
+
+    def _shortage(self, lacking: list[str], wanted: dict[str, int]) -> str:
+        """As a kube-scheduler says it, and whether waiting can help."""
+        all_there = self._free([])
+        never = [
+            f"{all_there.get(name, 0)} {name}" for name in lacking if wanted[name] > all_there.get(name, 0)
+        ]
+        hint = f" This machine has {', '.join(never)}: the pod can't start here." if never else ""
+        return f"0/1 nodes are available: 1 Insufficient {', '.join(lacking)}.{hint}"
 
     def _waits(self, pod: WaitingPod) -> bool:
         return (

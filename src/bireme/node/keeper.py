@@ -270,7 +270,7 @@ class Keeper:
         if "finished" not in record:
             return read_record(record)
         self._driver.complete(self.folder, name, record)
-        said = read_last_words(self.folder, self.container_spec(name), record)
+        said = read_last_words(self.folder, self._pod, self.container_spec(name), record)
         if record.get("code") and "why" not in record:
             record["why"] = self._explain(name, record["attempt"], said)
         return read_record(

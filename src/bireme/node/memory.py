@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable
 
-from bireme.api.names import LAUNCHER_TYPE
 from bireme.node.cgroups import was_oom_killed
 from bireme.node.driver import hostname
+from bireme.node.last_words import is_launcher
 from bireme.node.networks import Member
 from bireme.node.seen import Object
 from bireme.node.shims import read_cgroups
 from bireme.planning.cause import tell_lacking
-from bireme.planning.identity import REPLICA_TYPE_LABEL
 
 
 def explain_lack(pod: Object, fellows: Iterable[Member]) -> str:
     """Whose processes the kernel killed for want of memory, for a launcher that has failed; else empty."""
-    labels = pod["metadata"].get("labels") or {}
-    if labels.get(REPLICA_TYPE_LABEL) != LAUNCHER_TYPE:
+    if not is_launcher(pod):
         return ""
     return tell_lacking([hostname(each.pod) for each in fellows if was_oom_killed(read_cgroups(each.folder))])

@@ -37,6 +37,11 @@ _ECHOES: Final = (
         r"^\[[^]]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]]*\] \*\*\*.*(?:\n|\Z))*",
         re.MULTILINE,
     ),
+    re.compile(
+        r"^An MPI communication peer process has unexpectedly disconnected\..*\n(?:.*\n){,15}?"
+        r"  Peer host: .*(?:\n|\Z)",
+        re.MULTILINE,
+    ),
     re.compile(r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)", re.MULTILINE),
     re.compile(r"^\[.*\] plm:\w+: Warning: setpgid\(.*(?:\n|\Z)", re.MULTILINE),
     re.compile(r"^\[.*\] PMIX ERROR: PMIX_ERR_NOT_FOUND in file .*(?:\n|\Z)", re.MULTILINE),
@@ -48,7 +53,10 @@ _ECHOES: Final = (
 )
 
 
-def _without_echoes(text: str) -> str:
+def without_echoes(text: str) -> str:
+    """A launcher's words without those that tell nothing of the rank that failed first."""
+    # mpirun puts a NUL after each of its notices: at the beginning of the next line, whosever that is.
+    text = text.replace("\0", "")
     for echo in _ECHOES:
         text = echo.sub("", text)
     return text
@@ -80,7 +88,7 @@ def first_failure(
     first = _earliest(failures, now, workers)
     found = _rank_behind(first, workers, worker_of) if workers else first
     found = _for_want_of_memory(found, workers)
-    said = _without_echoes(found.message) if workers else found.message
+    said = without_echoes(found.message) if workers else found.message
     return msgspec.structs.replace(found, message=tail(said) if keep_message else "")
 
 

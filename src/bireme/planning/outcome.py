@@ -77,8 +77,11 @@ def outcome(pod: Pod, main: str) -> Outcome | None:
 
 
 def _before_main(pod: Pod) -> Outcome:
-    """The pod failed and its main container never ran: an init container may tell why."""
-    for status in pod.status.init_container_statuses:
+    """The pod failed and its main container never ran: an init container may tell why.
+
+    They start one after the other, so the last that failed is it; sidecars before it were only stopped.
+    """
+    for status in reversed(pod.status.init_container_statuses):
         ended = status.state.terminated
         if ended is not None and ended.exit_code != 0:
             return Outcome(

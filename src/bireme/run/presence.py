@@ -194,7 +194,7 @@ def _holder(folder: Path) -> int | None:
 def _start(folder: Path, arguments: tuple[str, ...]) -> Daemon:
     """Start a daemon in a session of its own, and wait until it says that it is ready.
 
-    It says so by a line on its standard output; whatever else it says is in its log.
+    It says so by a line on its standard output; whatever else it says is in its log. Ctrl-C ends it.
     """
     log = log_file(folder)
     _shorten(log)
@@ -209,8 +209,14 @@ def _start(folder: Path, arguments: tuple[str, ...]) -> Daemon:
             start_new_session=True,
         )
     assert process.stdout is not None
-    with process.stdout as answer:
-        line = answer.readline()
+    try:
+        with process.stdout as answer:
+            line = answer.readline()
+    except (KeyboardInterrupt, SystemExit):
+        # Nobody would know of a daemon that is not ready yet: to others the folder were just in use.
+        process.terminate()
+        process.wait()
+        raise
     if not line:
         process.wait()
         raise StartError(_why(log, begin, process.returncode))

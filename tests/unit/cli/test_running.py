@@ -143,6 +143,41 @@ def test_the_status_line_stands_below_what_is_written() -> None:
     assert output.getvalue() == b"line\n"
 
 
+def test_a_question_stands_below_what_is_written_until_it_is_answered() -> None:
+    shown_on, _, talk = screen(live=True)
+    shown_on.show_status("hello Running 1/1")
+    shown_on.ask("stop? ")
+    shown_on.show_status("hello Running 0/1")
+    shown_on.write("", [b"line"])
+    shown_on.say("word")
+    shown_on.ask("")
+    before, after = "\x1b[2mhello Running 1/1\x1b[0m", "\x1b[2mhello Running 0/1\x1b[0m"
+    clear = "\r\x1b[K"
+    assert talk.getvalue() == f"{before}{clear}stop? {clear}stop? {clear}word\nstop? {clear}{after}"
+
+
+def test_a_narrow_terminal_shows_what_can_be_answered() -> None:
+    shown_on, _, talk = screen(live=True)
+    shown_on.ask("why " * 100 + "[y]es / [n]o: ")
+    assert len(talk.getvalue()) < 80
+    assert talk.getvalue().endswith("why [y]es / [n]o: ")
+
+
+class Teletype(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("kind", "drawn"), [("xterm", "\x1b[2mhello\x1b[0m"), ("dumb", "")])
+def test_a_terminal_that_knows_only_letters_gets_no_status_line(
+    monkeypatch: pytest.MonkeyPatch, kind: str, drawn: str
+) -> None:
+    monkeypatch.setenv("TERM", kind)
+    talk = Teletype()
+    Screen(io.BytesIO(), talk).show_status("hello")
+    assert talk.getvalue() == drawn
+
+
 def test_there_is_no_status_line_without_a_terminal() -> None:
     shown_on, _, talk = screen()
     shown_on.show_status("hello")
@@ -338,6 +373,27 @@ def test_what_get_is_asked_for(words: tuple[str, ...], expected: list[tuple[str,
 )
 def test_what_would_help_is_said_of_one_and_of_several(remedy: Remedy, text: str) -> None:
     assert remedy_text(remedy) == text
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (
+            {"cpu": 1500, "memory": 1 << 30, "pods": 110},
+            (
+                "ask for less, or let this machine offer more: "
+                "`bireme down`, then `bireme up --cpu 3 --memory 2Gi`"
+            ),
+        ),
+        (
+            {"cpu": 1000, "nvidia.com/gpu": 1, "pods": 110},
+            "ask for less of nvidia.com/gpu: this machine has no more",
+        ),
+    ],
+    ids=["chosen", "devices"],
+)
+def test_on_this_machine_nobody_is_told_to_add_nodes(asked: dict[str, int], text: str) -> None:
+    assert remedy_text(AddNodes(2, asked), here=True) == text
 
 
 def test_a_table_is_printed_as_kubectl_prints_it() -> None:

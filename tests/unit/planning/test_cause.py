@@ -52,6 +52,48 @@ terminated by signals sent by prterun (as reported here).
 """
 
 
+KILLED = f"""\
+epoch 3: loss 0.25
+--------------------------------------------------------------------------
+An MPI communication peer process has unexpectedly disconnected.  This
+usually indicates a failure in the peer process (e.g., a crash or
+otherwise exiting without calling MPI_FINALIZE first).
+
+Although this local MPI process will likely now behave unpredictably
+(it may even hang or crash), the root cause of this problem is the
+failure of the peer -- that is what you need to investigate.  For
+example, there may be a core file that you can examine.  More
+generally: such peer hangups are frequently caused by application bugs
+or other external events.
+
+  Local host: job-worker-1
+  Local PID:  17421
+  Peer host:  job-worker-0
+--------------------------------------------------------------------------
+\0{LOST}\0[job-worker-1:17421] Delaying for 1 seconds before aborting
+--------------------------------------------------------------------------
+prterun noticed that process rank 1 with PID 17422 on node job-worker-0 exited on
+signal 9 (Killed).
+--------------------------------------------------------------------------
+"""
+
+
+def test_how_peers_lost_a_rank_that_was_killed_is_not_told() -> None:
+    """As the real mpirun said it: with a NUL before what follows each of its notices."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    outcome = Outcome(end="failed", container="mpi-launcher", exit_code=137, message=KILLED)
+    launcher = Replica("launcher", 0, "job-launcher", ReplicaStatus(), None, outcome)
+    workers = ["job-worker-0", "job-worker-1"]
+    first = first_failure([launcher], now, keep_message=True, workers=workers)
+    assert first is not None
+    assert (first.replica, first.rank, first.signal) == ("job-worker-0", 1, 9)
+    assert first.message.split("\n") == [
+        "epoch 3: loss 0.25",
+        "prterun noticed that process rank 1 with PID 17422 on node job-worker-0 exited on",
+        "signal 9 (Killed).",
+    ]
+
+
 def test_the_words_of_the_rank_that_failed_are_not_lost_among_those_of_its_peers() -> None:
     """As the real mpirun said it."""
     now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,6 +1,7 @@
 """Starting a process, and saying why where it can't be."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -98,11 +99,19 @@ def _take_terminal() -> bool:
 
 
 def _give_up(writing: int, command: Command, error: BaseException) -> None:
+    if isinstance(error, PermissionError) and _is_nowhere(command):
+        error = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
     try:
         os.write(writing, _explained(command, error).encode()[:4096])
     finally:
         os._exit(code)
+
+
+def _is_nowhere(command: Command) -> bool:
+    """Whether PATH has no such program: one of its folders that is closed to us would be blamed instead."""
+    program, folders = command.argv[0], command.env.get("PATH", os.defpath).split(os.pathsep)
+    return "/" not in program and not any(os.path.lexists(f"{folder}/{program}") for folder in folders)
 
 
 def _explained(command: Command, error: BaseException) -> str:

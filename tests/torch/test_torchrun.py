@@ -64,7 +64,8 @@ def test_a_rank_that_raises_fails_the_job_soon_and_its_worker_is_named(place: He
     status = place.play(body)
     took = time.time() - float((place.work / "raised").read_text())
     assert (status["phase"], status["firstFailure"]["replica"]) == ("Failed", f"hurt-worker-{rank // 2}")
-    assert status["firstFailure"]["exitCode"] == 1
+    assert (status["firstFailure"]["rank"], status["firstFailure"]["exitCode"]) == (rank, 1)
+    assert f"[rank{rank}]: RuntimeError: the loss is not a number" in status["firstFailure"]["message"]
     # On a machine that has other work, as much longer as that work leaves it less.
     assert took < 15 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     assert "RuntimeError: the loss is not a number" in place.output("hurt-launcher", "launcher")

@@ -10,7 +10,7 @@ from bireme.node.driver import message_file
 from bireme.node.folders import PodFolder
 from bireme.node.output import tail
 from bireme.node.seen import Object
-from bireme.planning.cause import without_echoes
+from bireme.planning.echoes import without_echoes
 from bireme.planning.identity import REPLICA_TYPE_LABEL
 
 _MESSAGE_BYTES: Final = 4096

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from bireme.api.job import ContainerStatus, FirstFailure
+from bireme.planning.echoes import ranks_with_words, root_causes, without_echoes, without_root_causes
 from bireme.planning.replicas import Replica, is_final
 
 MAX_LINES: Final = 20
@@ -26,40 +27,7 @@ _ABORT: Final = re.compile(r"MPI_ABORT was invoked on rank ([0-9]+)", re.IGNOREC
 # What a node says of its own at the end of a launcher's message, where it can know.
 _LACKING: Final = "bireme: the kernel killed a process of {} for want of memory"
 _LACKED: Final = re.compile(_LACKING.format(r"(\S+)"))
-_WORKER: Final = re.compile(r"worker (\S+) \(node rank [0-9]+\) exited with code ([0-9]+)")
-
-
-# What Open MPI says besides, which would push the words of the rank that failed out of the message: how peers
-# lost that rank, that they wait (as they are told to), rules, a note that is always the same, mere warnings;
-# and, of ours, that all was well at first.
-_ECHOES: Final = (
-    re.compile(
-        r"^\[[^]]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]]*\] \*\*\*.*(?:\n|\Z))*",
-        re.MULTILINE,
-    ),
-    re.compile(
-        r"^An MPI communication peer process has unexpectedly disconnected\..*\n(?:.*\n){,15}?"
-        r"  Peer host: .*(?:\n|\Z)",
-        re.MULTILINE,
-    ),
-    re.compile(r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)", re.MULTILINE),
-    re.compile(r"^\[.*\] plm:\w+: Warning: setpgid\(.*(?:\n|\Z)", re.MULTILINE),
-    re.compile(r"^\[.*\] PMIX ERROR: PMIX_ERR_NOT_FOUND in file .*(?:\n|\Z)", re.MULTILINE),
-    re.compile(r"^bireme: (?:all [0-9]+ workers are|the worker is) reachable(?:\n|\Z)", re.MULTILINE),
-    re.compile(r"^\s*-{20,}\s*(?:\n|\Z)", re.MULTILINE),
-    re.compile(
-        r"^NOTE: invoking MPI_ABORT causes Open MPI(?:.*\n){1,3}?.*kills them\.(?:\n|\Z)", re.MULTILINE
-    ),
-)
-
-
-def without_echoes(text: str) -> str:
-    """A launcher's words without those that tell nothing of the rank that failed first."""
-    # mpirun puts a NUL after each of its notices: at the beginning of the next line, whosever that is.
-    text = text.replace("\0", "")
-    for echo in _ECHOES:
-        text = echo.sub("", text)
-    return text
+_WORKER: Final = re.compile(r"worker (\S+) \(node rank ([0-9]+)\) exited with code ([0-9]+)")
 
 
 def tail(text: str) -> str:
@@ -88,7 +56,7 @@ def first_failure(
     first = _earliest(failures, now, workers)
     found = _rank_behind(first, workers, worker_of) if workers else first
     found = _for_want_of_memory(found, workers)
-    said = without_echoes(found.message) if workers else found.message
+    said = without_root_causes(without_echoes(found.message)) if workers else found.message
     return msgspec.structs.replace(found, message=tail(said) if keep_message else "")
 
 
@@ -134,7 +102,7 @@ def _rank_behind(
     """Name the worker and rank that a launcher's message speaks of, if it does."""
     text = first.message
     if match := _WORKER.search(text):
-        return msgspec.structs.replace(first, replica=match[1], exit_code=int(match[2]), container="")
+        return _on_worker(first, match, worker_of)
     if match := _PROCESS.search(text):
         rank, code = int(match[1]), int(match[2])
         worker = _named(worker_of(rank), workers, first.replica)
@@ -146,6 +114,28 @@ def _rank_behind(
         worker = _named(worker_of(rank), workers, first.replica)
         return msgspec.structs.replace(first, replica=worker, rank=rank, container="")
     return first
+
+
+def _on_worker(
+    first: FirstFailure, match: re.Match[str], worker_of: Callable[[int], int | None]
+) -> FirstFailure:
+    """Every torchrun tells of a rank of its own: that of the worker which ended first was the first.
+
+    Where two of a worker end at about the same time, torchrun takes either; the other has but lost its peer.
+    """
+    named = msgspec.structs.replace(first, replica=match[1], exit_code=int(match[3]), container="")
+    causes = [each for each in root_causes(first.message) if worker_of(each.rank) == int(match[2])]
+    spoke = [rank for rank in ranks_with_words(first.message) if worker_of(rank) == int(match[2])]
+    if len(spoke) == 1 and causes and causes[0].rank not in spoke:
+        return msgspec.structs.replace(named, rank=spoke[0])
+    if not causes:
+        return named
+    return msgspec.structs.replace(
+        named,
+        rank=causes[0].rank,
+        exit_code=causes[0].exit_code,
+        signal=causes[0].signal or named.signal,
+    )
 
 
 def tell_lacking(workers: Iterable[str]) -> str:

@@ -49,6 +49,9 @@ class ColossalAICrew(LaunchCrew):
         }
         return build_children(self.site(observed), observed, files, ["launch", "torch-launch", "torch-node"])
 
+    def worker_of(self, rank: int) -> int | None:
+        return rank // self._slots
+
     def torchrun_file(self) -> str:
         """What torchrun is given, as words that a shell reads back; it travels as a file."""
         worker = self._colossal.spec.worker

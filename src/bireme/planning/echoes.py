@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 _MPI: Final = (
     # How peers lost that rank, and that they wait, as they are told to.
     r"^\[[^]]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]]*\] \*\*\*.*(?:\n|\Z))*",
-    r"^An MPI communication peer process has unexpectedly disconnected\..*\n(?:.*\n){,15}?"
-    r"  Peer host: .*(?:\n|\Z)",
+    (
+        r"^An MPI communication peer process has unexpectedly disconnected\..*\n(?:.*\n){,15}?"
+        r"  Peer host: .*(?:\n|\Z)"
+    ),
     r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)",
     # Mere warnings, rules, and a note that is always the same.
     r"^\[.*\] plm:\w+: Warning: setpgid\(.*(?:\n|\Z)",
@@ -19,12 +21,16 @@ _MPI: Final = (
 )
 _TORCH: Final = (
     # How peers lost that rank.
-    r"^\[rank([0-9]+)\]:.*\n(?:\[rank\1\]:.*\n){,60}?"
-    r"\[rank\1\]:.*Connection (?:closed|reset) by peer.*(?:\n|\Z)",
+    (
+        r"^\[rank([0-9]+)\]:.*\n(?:\[rank\1\]:.*\n){,60}?"
+        r"\[rank\1\]:.*Connection (?:closed|reset) by peer.*(?:\n|\Z)"
+    ),
     # What torchrun logs, how it raises, and its table of failures but for the first of each node.
     r"^[EIW][0-9]{4} .* torch/distributed/elastic/.*(?:\n|\Z)",
-    r"^Traceback \(most recent call last\):\n  File \".*/torchrun\"(?:.*\n){1,60}?"
-    r"torch\.distributed\..*ChildFailedError: *(?:\n|\Z)",
+    (
+        r"^Traceback \(most recent call last\):\n  File \".*/torchrun\"(?:.*\n){1,60}?"
+        r"torch\.distributed\..*ChildFailedError: *(?:\n|\Z)"
+    ),
     r"^.* FAILED\nFailures:\n(?:.*\n){,200}?(?=Root Cause \(first observed failure\):\n)",
     r"^  (?:time      |host      |error_file|traceback ): .*(?:\n|\Z)",
     r"^={20,}(?:\n|\Z)",

@@ -137,15 +137,6 @@ def test_a_program_that_can_not_be_run_is_told(shim: Shim, argv: list[str], code
     assert (ended["code"], ended["error"]) == (code, why)
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="nothing is closed to root")
-def test_a_folder_of_path_that_is_closed_is_not_taken_for_a_program(shim: Shim) -> None:
-    closed = shim.folder / "closed"
-    closed.mkdir(mode=0)
-    shim.start("main", "no-such-program", path=f"{closed}:{os.environ['PATH']}")
-    ended = shim.wait_end("main")
-    assert (ended["code"], ended["error"]) == (127, "can't run no-such-program: No such file or directory")
-
-
 def test_an_attempt_is_made_once(shim: Shim) -> None:
     for _ in range(3):
         shim.start("main", "sh", "-c", "echo once")

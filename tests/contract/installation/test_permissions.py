@@ -71,6 +71,7 @@ def test_jobs_of_every_kind_run_with_the_controllers_own_permissions(plane: Cont
         with installation.controller():
             installation.wait_ready()
             play(plane, "rights-generic", generic_life)
+            play(plane, "rights-finished", finished_member)
             play(plane, "rights-crews", crews_begin)
             play(plane, "rights-taken", names_that_are_taken)
             play(plane, "rights-queues", lambda world: queue_of_a_user(plane, world))
@@ -119,6 +120,23 @@ _OF_THE_CLUSTER = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 }
+
+
+async def finished_member(world: World) -> None:
+    """A replica of a queued job that has finished, and its pod is deleted."""
+    job = generic(replicas=2, scheduler={"t9kScheduler": {"queue": "all"}})
+    await world.create(job)
+    await world.wait_pods("job-worker-0", "job-worker-1")
+    await world.run()
+    await world.finish("job-worker-0")
+    await world.wait_job(job, lambda found: found["status"]["aggregate"]["succeeded"] == 1, "one success")
+    await world.client.delete(PODS, world.namespace, "job-worker-0", grace_seconds=0)
+
+    async def shrunk() -> bool:
+        group = await world.client.get(resource_of(POD_GROUP), world.namespace, "job")
+        return bool(group["spec"]["minMember"] == 1)
+
+    await until(shrunk)
 
 
 async def generic_life(world: World) -> None:

@@ -99,7 +99,7 @@ def _take_terminal() -> bool:
 
 
 def _give_up(writing: int, command: Command, error: BaseException) -> None:
-    if isinstance(error, PermissionError) and _is_nowhere(command):
+    if isinstance(error, PermissionError) and is_nowhere(command):
         error = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
     try:
@@ -108,7 +108,7 @@ def _give_up(writing: int, command: Command, error: BaseException) -> None:
         os._exit(code)
 
 
-def _is_nowhere(command: Command) -> bool:
+def is_nowhere(command: Command) -> bool:
     """Whether PATH has no such program: one of its folders that is closed to us would be blamed instead."""
     program, folders = command.argv[0], command.env.get("PATH", os.defpath).split(os.pathsep)
     return "/" not in program and not any(os.path.lexists(f"{folder}/{program}") for folder in folders)

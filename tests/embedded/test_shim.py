@@ -49,10 +49,9 @@ class Shim:
         self.channel.connection.settimeout(SECONDS)
         self.channel.send({"do": "watch"})
 
-    def start(self, name: str, *argv: str, attempt: int = 0, path: str = os.environ["PATH"]) -> None:
+    def start(self, name: str, *argv: str, attempt: int = 0) -> None:
         order = {"do": "start", "container": name, "attempt": attempt, "argv": list(argv)}
-        env = ENVIRONMENT | {"PATH": path}
-        place = {"env": env, "directory": str(self.folder), "output": str(self.output(name))}
+        place = {"env": ENVIRONMENT, "directory": str(self.folder), "output": str(self.output(name))}
         self.channel.send(order | place)
 
     def output(self, name: str) -> Path:

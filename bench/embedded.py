@@ -98,7 +98,8 @@ class Launch(NamedTuple):
 
 
 def measure_launch(running: Daemon, runs: int = RUNS, program: Sequence[str] = ("true",)) -> Launch:
-    mpirun = shutil.which("mpirun") or str(BIN / "mpirun")
+    # Rather ours: where two hosts are really one, 4.1 crashes at its end now and then (2 of 15 times).
+    mpirun = shutil.which("mpirun", path=BIN) or "mpirun"
     best = [float("inf")] * 4
     for _ in range(runs):
         took = (
@@ -240,6 +241,8 @@ def measure_rest(seconds: float = IDLE_SECONDS) -> Rest:
 
 def measure() -> list[Result]:
     """All figures, and the limits that the docs state."""
+    # One Open MPI for both sides.
+    os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     with daemon() as running:
         launch, launch_load = measure_launch(running), load()
         pods, pods_load = measure_pods(running), load()

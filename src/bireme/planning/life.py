@@ -122,7 +122,8 @@ def _says(
         c.RUNNING: running,
         c.REPLICA_FAILURE: replica_failure(records),
     }
-    if complete:
+    # What has run had all that it needs, though a new controller does not know yet of Secrets.
+    if complete or phase == "Running":
         says[c.INITIALIZED] = INITIALIZED
     elif troubles:
         reason, message = troubles[0]

@@ -153,9 +153,9 @@ def test_a_job_that_can_not_start_says_why(bireme: Bireme, text: str, told: str)
 def test_a_rank_that_dies_is_named_with_its_worker(bireme: Bireme) -> None:
     """It dies when both are there: mpirun 5.0 at times hangs after one that ends before all have started."""
     program = (
-        "import os, time; from mpi4py import MPI; world = MPI.COMM_WORLD\n"
+        "import os, signal; from mpi4py import MPI; world = MPI.COMM_WORLD\n"
         "if world.rank == 1: world.recv(source=0); os._exit(5)\n"
-        "world.send(None, 1); time.sleep(600)"
+        "world.send(None, 1); signal.pause()"
     )
     result = bireme("run", "--name", "torn", "--mpi", "2", "--", "python3", "-c", program, code=5)
     assert "first failure: rank 1 on worker-1: exit code 5" in result.stderr

@@ -6,16 +6,10 @@ import pytest
 
 from bireme.node.folders import PodFolder
 from bireme.node.last_words import read_last_words
+from support.launcher_words import LOST
 
-LOST = """\
-[job-worker-0:00000] *** An error occurred in Socket closed
-[job-worker-0:00000] *** reported by process [3203334145,1]
-[job-worker-0:00000] *** on a NULL communicator
-[job-worker-0:00000] *** Unknown error
-[job-worker-0:00000] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,
-[job-worker-0:00000] ***    and MPI will try to terminate your MPI job as well)
-\0"""
-SAID = f"{'epoch' * 1000}\nRuntimeError: the loss is not a number\n{LOST * 30}rank 3 called abort\n"
+NUL = "\0"
+SAID = f"{'epoch' * 1000}\nRuntimeError: the loss is not a number\n{(LOST + NUL) * 30}rank 3 called abort\n"
 CONTAINER = {"name": "main", "terminationMessagePolicy": "FallbackToLogsOnError"}
 
 

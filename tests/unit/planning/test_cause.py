@@ -1,11 +1,7 @@
 """What is kept of a last message."""
 
-from datetime import UTC, datetime
-
-from bireme.api.job import ReplicaStatus
-from bireme.planning.cause import first_failure, tail
-from bireme.planning.outcome import Outcome
-from bireme.planning.replicas import Replica
+from bireme.planning.cause import tail
+from support.launcher_words import LOST, cause
 
 
 def test_a_message_ends_where_its_words_do() -> None:
@@ -18,14 +14,6 @@ def test_only_the_end_of_a_long_message_is_kept() -> None:
     assert len(tail("ä" * 5000).encode()) == 2048
 
 
-LOST = """\
-[job-worker-0:00000] *** An error occurred in Socket closed
-[job-worker-0:00000] *** reported by process [3203334145,1]
-[job-worker-0:00000] *** on a NULL communicator
-[job-worker-0:00000] *** Unknown error
-[job-worker-0:00000] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,
-[job-worker-0:00000] ***    and MPI will try to terminate your MPI job as well)
-"""
 SAID = f"""\
 bireme: all 2 workers are reachable
 [job-launcher:31272] plm:ssh: Warning: setpgid(31331,31331) failed in parent with errno=Permission denied(13)
@@ -80,12 +68,7 @@ signal 9 (Killed).
 
 def test_how_peers_lost_a_rank_that_was_killed_is_not_told() -> None:
     """As the real mpirun said it: with a NUL before what follows each of its notices."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    outcome = Outcome(end="failed", container="mpi-launcher", exit_code=137, message=KILLED)
-    launcher = Replica("launcher", 0, "job-launcher", ReplicaStatus(), None, outcome)
-    workers = ["job-worker-0", "job-worker-1"]
-    first = first_failure([launcher], now, keep_message=True, workers=workers)
-    assert first is not None
+    first = cause(KILLED)
     assert (first.replica, first.rank, first.signal) == ("job-worker-0", 1, 9)
     assert first.message.split("\n") == [
         "epoch 3: loss 0.25",
@@ -96,12 +79,7 @@ def test_how_peers_lost_a_rank_that_was_killed_is_not_told() -> None:
 
 def test_the_words_of_the_rank_that_failed_are_not_lost_among_those_of_its_peers() -> None:
     """As the real mpirun said it."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    outcome = Outcome(end="failed", container="mpi-launcher", exit_code=1, message=SAID)
-    launcher = Replica("launcher", 0, "job-launcher", ReplicaStatus(), None, outcome)
-    workers = ["job-worker-0", "job-worker-1"]
-    first = first_failure([launcher], now, keep_message=True, workers=workers)
-    assert first is not None
+    first = cause(SAID)
     assert (first.replica, first.rank) == ("job-worker-1", 3)
     lines = first.message.split("\n")
     assert lines[2] == "RuntimeError: the loss is not a number"

@@ -1,34 +1,15 @@
 """What is left of a launcher's words when those are out that tell nothing of the rank that failed."""
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from bireme.api.job import FirstFailure, ReplicaStatus
-from bireme.planning.cause import first_failure
 from bireme.planning.echoes import RootCause, root_causes, without_echoes
-from bireme.planning.outcome import Outcome
-from bireme.planning.replicas import Replica
+from support.launcher_words import cause
 
 SAID = (Path(__file__).parent / "torchrun-said.txt").read_text()
 """As the real torchrun said it, and four ranks on two workers: rank 3 raised, the others lost it."""
-WORKERS = ["job-worker-0", "job-worker-1"]
-
-
-def cause(message: str) -> FirstFailure:
-    outcome = Outcome(end="failed", container="launcher", exit_code=1, message=message)
-    launcher = Replica("launcher", 0, "job-launcher", ReplicaStatus(), None, outcome)
-    first = first_failure(
-        [launcher],
-        datetime(2026, 1, 1, tzinfo=UTC),
-        keep_message=True,
-        workers=WORKERS,
-        worker_of=lambda rank: rank // 2,
-    )
-    assert first is not None
-    return first
 
 
 def test_of_what_torchrun_says_the_words_of_the_rank_that_raised_are_left() -> None:

@@ -209,6 +209,9 @@ class Controller:
                 await self._pass(key)
             finally:
                 self.queue.done(key)
+            # A cancellation that comes together with an error may be lost in it: then nobody would ever end.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError
             # A pass with nothing to do waits for nobody: thousands of them would hold up the lease's renewal.
             await asyncio.sleep(0)
 

@@ -31,6 +31,8 @@ def build(name: str, package: str) -> Path:
 
 def module_folder(name: str, module: str) -> Path:
     """Where the sources of a peer are, for its CRDs."""
+    # On a new machine they are nowhere yet, and `go list` says so with an empty line.
+    subprocess.run(["go", "mod", "download", module], cwd=HACK / name, check=True)
     command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
     found = subprocess.run(command, cwd=HACK / name, check=True, capture_output=True, text=True)
     return Path(found.stdout.strip())

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from bireme.control.controller import group_resource
+from bireme.control.groups import group_resource
 from support.control_plane import BinariesMissingError, ControlPlane
 from support.fixtures import unavailable
 from support.gang_engines import coscheduling

@@ -1,6 +1,7 @@
 """The simulation finds bugs: each of those that are planted here, by one of its oracles."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from simulation.bugs.hunt import hunt, prepare, read_table, try_seed
 from simulation.bugs.planting import Bug, RottenBugError, planted
 
 LONG = bool(os.environ.get("BIREME_LONG"))
+TAPES = Path(__file__).parent / "tapes"
 BY_NAME = {bug.name: bug for bug in BUGS}
 SAMPLE = ("deleted without grace", "own pods taken for another's after a crash")
 
@@ -49,6 +51,31 @@ def test_a_failure_is_shrunk_to_few_faults_and_can_be_played_again(name: str) ->
     assert small.violations[0].oracle == failure.violations[0].oracle
     assert again.trace.digest() == small.trace.digest()
     assert play(small.tape).is_clean, "without the bug there is no failure"
+
+
+LOST = Bug(
+    "cancellation lost in an error", "control.controller", "Controller._work", "raise_if_cancelled()", "pass"
+)
+BEHIND = Bug(
+    "cache that is behind waited for, for ever",
+    "control.controller",
+    "Controller._decide",
+    "self.queue.add_after(key, BEHIND_SECONDS)",
+    "pass",
+)
+
+
+@pytest.mark.parametrize(
+    ("bug", "name", "oracle"),
+    [(LOST, "lease-lost-amid-a-batch", "ends when asked"), (BEHIND, "came-and-went-unseen", "same end")],
+    ids=[LOST.name, BEHIND.name],
+)
+def test_a_bug_that_random_seeds_hardly_meet_is_found_by_its_tape(bug: Bug, name: str, oracle: str) -> None:
+    prepare()
+    tape = decode((TAPES / f"{name}.json").read_bytes())
+    with planted(bug):
+        (violation,) = play(tape).violations
+    assert violation.oracle == oracle
 
 
 def test_a_bug_whose_place_has_changed_is_refused() -> None:

@@ -7,20 +7,21 @@ nothing that a new process could not find out again.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bireme.api.colossalai import ColossalAIJob
 from bireme.api.core import ConfigMap, Pod, Service
-from bireme.api.kinds import JOB_KINDS, POD_GROUP, Kind
+from bireme.api.kinds import JOB_KINDS, Kind
 from bireme.api.meta import ObjectMeta
 from bireme.api.mpi import MPIJob
 from bireme.control.events import EventRecorder
 from bireme.control.executor import Done, Executor, NotLeadingError
 from bireme.control.expectations import Expectations, Written, metadata_of, version_number
+from bireme.control.groups import GroupObject, group_resource, members_of
 from bireme.control.jobs import JobKey, JobObject, UnreadableJobError, Verdicts, decode_job
 from bireme.control.keys import generate_keys
 from bireme.control.metrics import Metrics
@@ -28,13 +29,15 @@ from bireme.control.phases import phase_word
 from bireme.control.queue import WorkQueue
 from bireme.control.releases import Releases
 from bireme.control.times import Clock, WallClock
+from bireme.control.unwatched import Unwatched
 from bireme.kube.cache import Cache
+from bireme.kube.cancelling import raise_if_cancelled
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
-from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource, resource_of
+from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, resource_of
 from bireme.planning import Observed, Plan, Settings, plan
-from bireme.planning.actions import EmitEvent
-from bireme.planning.engines import finalizer, group_version, has_groups
+from bireme.planning.actions import CreatePod, EmitEvent
+from bireme.planning.engines import finalizer, has_groups
 from bireme.planning.identity import MANAGED_BY
 from bireme.planning.observed import Child, Job, Keys
 
@@ -44,32 +47,28 @@ WORKERS = 32
 PAUSE = 4.0
 """How many times the length of its last pass a job rests before it is looked at for its children's sake."""
 LONGEST_PAUSE_SECONDS = 1.0
+BEHIND_SECONDS = 10.0
+"""How long a job waits for its caches to show what was written before it is looked at all the same."""
 SHORTEST_WAIT_SECONDS = 0.02
 """So that a plan which asks to be woken at once can't keep a core busy."""
 SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-# Kinds of children that are not watched: to watch Secrets would mean to read everybody's.
-UNWATCHED = ("Secret", "ServiceAccount", "Role", "RoleBinding")
 
 
 class OutdatedError(Exception):
     """The job is no longer as the cache shows it."""
 
 
-def group_resource(engine: str) -> Resource:
-    """The PodGroups of a gang engine; ours where it has none."""
-    group, _, version = group_version(engine).partition("/")
-    return Resource(group, version, POD_GROUP.plural, POD_GROUP.kind) if version else resource_of(POD_GROUP)
+class Decided(NamedTuple):
+    """One look at a job, and what came of it."""
 
+    job: Job
+    observed: Observed
+    made: Plan
+    now: datetime
 
-class GroupSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    min_member: int | None = None
-
-
-class GroupObject(msgspec.Struct, frozen=True, gc=False):
-    """A PodGroup of any engine: what the plan must know of it."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: GroupSpec = GroupSpec()
+    @property
+    def makes_pods(self) -> bool:
+        return any(isinstance(action, CreatePod) for action in self.made.actions)
 
 
 class Controller:
@@ -103,10 +102,14 @@ class Controller:
         self._executor = Executor(client, self._expectations, may_write=may_write, groups=self._groups)
         self._events = EventRecorder(client)
         self._verdicts = Verdicts()
-        self._ensured: dict[str, set[tuple[str, str]]] = {}
+        self._unwatched = Unwatched(client)
         self._taken: dict[str, tuple[tuple[str, str], ...]] = {}
         self._running_since: set[str] = set()
         self._pass_seconds: dict[JobKey, float] = {}
+        self._memories: tuple[Sized, ...] = (
+            self._expectations, self._verdicts, self._unwatched, self._taken, self._running_since,
+            self._pass_seconds,
+        )  # fmt: skip
         self.metrics = metrics or Metrics()
         self._make_caches(client, namespace, with_pod_groups=with_pod_groups and has_groups(engine))
         self._watch_metrics()
@@ -186,8 +189,9 @@ class Controller:
         return [*self._jobs.values(), self._pods, *self._children.values()]
 
     def statistics(self) -> dict[str, Any]:
-        """Figures for people and tests."""
+        """Figures for people and tests; `remembered` counts what is kept of all jobs, beside the caches."""
         return {
+            "remembered": sum(map(len, self._memories)),
             "queue": self.queue.statistics(),
             "jobs": sum(map(len, self._jobs.values())),
             "pods": len(self._pods),
@@ -209,9 +213,7 @@ class Controller:
                 await self._pass(key)
             finally:
                 self.queue.done(key)
-            # A cancellation that comes together with an error may be lost in it: then nobody would ever end.
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise asyncio.CancelledError
+            raise_if_cancelled()
             # A pass with nothing to do waits for nobody: thousands of them would hold up the lease's renewal.
             await asyncio.sleep(0)
 
@@ -239,55 +241,69 @@ class Controller:
             result = "error"
             seconds = self.queue.retry(key)
             log.exception("pass failed", extra={**self._words(key), "retryInSeconds": seconds})
-        self._pass_seconds[key] = loop.time() - start
+        if self._uid_of(key):
+            self._pass_seconds[key] = loop.time() - start
         self.metrics.reconciles.labels(key.kind, result).inc()
         self.metrics.reconcile_seconds.labels(key.kind).observe(loop.time() - start)
 
+    def _uid_of(self, key: JobKey) -> str:
+        """The UID of the job that has the name; none if nobody has it."""
+        obj = self._jobs[key.kind].get(key.namespace, key.name)
+        return obj.metadata.uid if obj is not None else ""
+
     def _words(self, key: JobKey) -> dict[str, str]:
         """What a line of the log says of the job that it is about."""
-        obj = self._jobs[key.kind].get(key.namespace, key.name)
-        uid = obj.metadata.uid if obj is not None else ""
-        return {"kind": key.kind, "namespace": key.namespace, "job": key.name, "uid": uid}
+        return {"kind": key.kind, "namespace": key.namespace, "job": key.name, "uid": self._uid_of(key)}
 
     # ---- one pass
 
     async def reconcile(self, key: JobKey) -> bool:
         """Look at a job once; False if something went wrong that time may heal."""
+        decided = self._decide(key)
+        if decided is not None and decided.makes_pods and self._unwatched.are_in_doubt(decided.job):
+            await self._unwatched.look_again(decided.job)
+            # That took a while, in which a pod may have gone.
+            decided = self._decide(key)
+        if decided is None:
+            return True
+        try:
+            return await self._make_so(key, decided)
+        finally:
+            # What was learned of a job that went meanwhile would be kept for ever.
+            if self._uid_of(key) != (uid := decided.job.metadata.uid):
+                self._forget(uid)
+
+    def _decide(self, key: JobKey) -> Decided | None:
+        """What is to be done, as far as the caches tell; None if that is nothing, or not for now."""
         obj = self._jobs[key.kind].get(key.namespace, key.name)
         if obj is None or not self._may_write():
-            return True
+            return None
         uid = obj.metadata.uid
         if not self._expectations.are_met(uid, self._look):
-            # The cache that is behind calls us again when it has caught up.
-            return True
+            # The cache that is behind calls us when it has caught up, unless what we wrote is gone by then.
+            self.queue.add_after(key, BEHIND_SECONDS)
+            return None
         try:
             job = decode_job(self._kinds[key.kind], obj)
             invalid = self._verdicts.errors(obj)
         except UnreadableJobError as error:
             log.warning("unreadable job: %s", error, extra=self._words(key))
-            return True
-        observed = self._observe(job, invalid)
-        now = self._clock.now()
-        made = plan(observed, now)
-        return await self._make_so(key, job, observed, made, now)
+            return None
+        observed, now = self._observe(job, invalid), self._clock.now()
+        return Decided(job, observed, plan(observed, now), now)
 
     def _observe(self, job: Job, invalid: tuple[str, ...]) -> Observed:
-        uid, namespace = job.metadata.uid, job.metadata.namespace
+        uid = job.metadata.uid
         pods = sorted(self._pods.by_owner(uid), key=lambda pod: pod.metadata.name)
         children = [
-            Child(kind, child.metadata, getattr(child, "data", None), _members(child))
+            Child(kind, child.metadata, getattr(child, "data", None), members_of(child))
             for kind, cache in self._children.items()
             for child in sorted(cache.by_owner(uid), key=lambda child: str(child.metadata.name))
-        ]
-        children += [
-            Child(kind, ObjectMeta(name=name, namespace=namespace))
-            for kind, name in sorted(self._ensured.get(uid, ()))
-            if kind in UNWATCHED
         ]
         return Observed(
             job,
             tuple(pods),
-            tuple(children),
+            (*children, *self._unwatched.children(job)),
             self._keys(job),
             invalid,
             self._taken.get(uid, ()),
@@ -296,17 +312,19 @@ class Controller:
 
     def _keys(self, job: Job) -> Keys:
         """Fresh keys for a job whose Secret we have not seen; a Secret that is there wins over them."""
-        ensured = self._ensured.get(job.metadata.uid, ())
-        needed = isinstance(job, MPIJob | ColossalAIJob) and all(kind != "Secret" for kind, _ in ensured)
+        needed = isinstance(job, MPIJob | ColossalAIJob) and not self._unwatched.has(
+            job.metadata.uid, "Secret"
+        )
         return self._make_keys() if needed else Keys()
 
-    async def _make_so(self, key: JobKey, job: Job, observed: Observed, made: Plan, now: datetime) -> bool:
+    async def _make_so(self, key: JobKey, decided: Decided) -> bool:
+        job, observed, made, now = decided
         uid = job.metadata.uid
         self._taken.pop(uid, None)
         if made.record_first:
             job = await self._write_status(key, job, made)
         done = await self._executor.apply(job, made.actions)
-        self._ensured.setdefault(uid, set()).update(done.created)
+        self._unwatched.remember(uid, done.created)
         if done.troubles or done.taken:
             made = self._plan_with_trouble(uid, observed, done, made, now)
         if not made.record_first:
@@ -394,13 +412,16 @@ class Controller:
         else:
             self.queue.add(key)
         if new is None:
-            uid = obj.metadata.uid
-            self._expectations.forget(uid)
-            self._verdicts.forget(uid)
-            self._ensured.pop(uid, None)
-            self._taken.pop(uid, None)
-            self._running_since.discard(uid)
+            self._forget(obj.metadata.uid)
             self._pass_seconds.pop(key, None)
+
+    def _forget(self, uid: str) -> None:
+        """A job is gone."""
+        self._expectations.forget(uid)
+        self._verdicts.forget(uid)
+        self._unwatched.forget(uid)
+        self._taken.pop(uid, None)
+        self._running_since.discard(uid)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._releases.hear(new)
@@ -423,10 +444,6 @@ class Controller:
             if known.kind == kind and known.api_version == api_version:
                 return JobKey(crd, namespace, name)
         return None
-
-
-def _members(child: object) -> int | None:
-    return child.spec.min_member if isinstance(child, GroupObject) else None
 
 
 def _is_status_alone(old: JobObject, new: JobObject) -> bool:

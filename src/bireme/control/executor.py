@@ -6,7 +6,13 @@ from typing import Any, Final, NamedTuple
 
 from bireme.api.kinds import POD_GROUP
 from bireme.api.meta import ObjectMeta
-from bireme.control.expectations import Expectations, Written, metadata_of, version_number
+from bireme.control.expectations import (
+    Expectations,
+    Written,
+    is_owned_by,
+    metadata_of,
+    version_number,
+)
 from bireme.kube.client import Client
 from bireme.kube.errors import (
     AlreadyExists,
@@ -152,7 +158,7 @@ class Executor:
             found = metadata_of(await self._client.get(resource, job.metadata.namespace, name))
         except NotFound:
             return Done()
-        if not any(owner.uid == job.metadata.uid and owner.controller for owner in found.owner_references):
+        if not is_owned_by(found, job.metadata.uid):
             return Done(taken=((kind, name),))
         self._expect(job, kind, found)
         return Done(created=((kind, name),))

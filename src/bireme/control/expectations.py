@@ -76,6 +76,11 @@ class Expectations:
         return len(self._by_job)
 
 
+def is_owned_by(metadata: ObjectMeta, uid: str) -> bool:
+    """Whether an object is a child of the job with this UID, whatever its labels say."""
+    return any(owner.uid == uid and owner.controller for owner in metadata.owner_references)
+
+
 def metadata_of(reply: bytes | dict[str, object]) -> ObjectMeta:
     """The metadata of an object that the API server answered with."""
     if isinstance(reply, bytes):

@@ -1,6 +1,6 @@
 """Jobs as the controller caches them: metadata decoded, the rest left as it came until a pass needs it."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,9 @@ class JobObject(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     status: msgspec.Raw = _NULL
 
 
+TOO_DEEP: Final = "spec: nested too deeply to be read"
+
+
 class JobKey(NamedTuple):
     """Which job: its kind (by index into the controller's list), namespace and name."""
 
@@ -40,7 +43,7 @@ def decode_job(kind: Kind, obj: JobObject) -> Job:
     try:
         spec = msgspec.json.decode(obj.spec, type=fields["spec"]) if obj.spec != _NULL else None
         status = msgspec.json.decode(obj.status, type=fields["status"])
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise UnreadableJobError(str(error)) from error
     values: dict[str, Any] = {"metadata": obj.metadata, "status": status}
     if spec is not None:
@@ -56,21 +59,31 @@ class Verdicts:
     def __init__(self) -> None:
         self._by_uid: dict[str, tuple[int, tuple[str, ...]]] = {}
 
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
     def errors(self, obj: JobObject) -> tuple[str, ...]:
         """The errors of a job that got past admission, webhooks being down."""
         uid, generation = obj.metadata.uid, obj.metadata.generation
         known = self._by_uid.get(uid)
         if known is not None and known[0] == generation:
             return known[1]
+        found = _errors(obj)
+        self._by_uid[uid] = generation, found
+        return found
+
+    def forget(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)
+
+
+def _errors(obj: JobObject) -> tuple[str, ...]:
+    try:
         manifest = {
             "apiVersion": obj.api_version,
             "kind": obj.kind,
             "metadata": {"name": obj.metadata.name, "namespace": obj.metadata.namespace},
             "spec": msgspec.json.decode(obj.spec),
         }
-        found = tuple(str(p) for p in validate(default(manifest)) if p.severity == "error")
-        self._by_uid[uid] = generation, found
-        return found
-
-    def forget(self, uid: str) -> None:
-        self._by_uid.pop(uid, None)
+        return tuple(str(p) for p in validate(default(manifest)) if p.severity == "error")
+    except RecursionError:
+        return (TOO_DEEP,)

@@ -2,15 +2,20 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
 from bireme.api.meta import ListMeta
 from bireme.kube.errors import DecodeError
+from bireme.kube.nesting import deep_nesting
 from bireme.kube.resources import Resource
 
 T = TypeVar("T")
+
+MISFIT: Final = (msgspec.ValidationError, RecursionError)
+"""It is JSON, and not of the type that is wanted; or it is nested too deeply to tell."""
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Malformed(NamedTuple):
@@ -54,7 +59,7 @@ def decode(kind: type[T], body: bytes) -> T:
     """An object. Raises DecodeError."""
     try:
         result: T = decoder(kind).decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DecodeError(f"{kind.__name__}: {error}") from error
     return result
 
@@ -63,27 +68,28 @@ def decode_page(kind: type[T], body: bytes, on_malformed: OnMalformed | None) ->
     """A page of a list, without what is malformed where somebody takes note of it, else DecodeError."""
     try:
         page: Page[T] = decoder(Page[kind]).decode(body)  # type: ignore[valid-type]
-    except msgspec.ValidationError as error:
+    except MISFIT as error:
         if on_malformed is None:
             raise DecodeError(f"list of {kind.__name__}: {error}") from error
         return _decode_one_by_one(kind, body, on_malformed)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DecodeError(f"list of {kind.__name__}: {error}") from error
     return page
 
 
 def _decode_one_by_one(kind: type[T], body: bytes, on_malformed: OnMalformed) -> Page[T]:
-    raw = decode(Page[msgspec.Raw], body)
+    with deep_nesting():
+        raw = decode(Page[msgspec.Raw], body)
     items = []
     for each in raw.items or ():
         try:
             items.append(decoder(kind).decode(each))
-        except msgspec.ValidationError as error:
+        except MISFIT as error:
             on_malformed(_describe(each, error))
     return Page(raw.metadata, items)
 
 
-def report(raw: msgspec.Raw, error: msgspec.ValidationError, on_malformed: OnMalformed | None) -> None:
+def report(raw: msgspec.Raw, error: Exception, on_malformed: OnMalformed | None) -> None:
     """Tell of an object that does not fit; nobody to tell is a DecodeError."""
     malformed = _describe(raw, error)
     if on_malformed is None:
@@ -91,15 +97,16 @@ def report(raw: msgspec.Raw, error: msgspec.ValidationError, on_malformed: OnMal
     on_malformed(malformed)
 
 
-def _describe(raw: msgspec.Raw, error: msgspec.ValidationError) -> Malformed:
+def _describe(raw: msgspec.Raw, error: Exception) -> Malformed:
     try:
-        name = msgspec.json.decode(raw, type=_Named).metadata
-    except msgspec.ValidationError:
+        with deep_nesting():
+            name = msgspec.json.decode(raw, type=_Named).metadata
+    except UNREADABLE:
         name = _Name()
     return Malformed(name.namespace, name.name, str(error))
 
 
-def _raise(malformed: Malformed, error: msgspec.ValidationError) -> NoReturn:
+def _raise(malformed: Malformed, error: Exception) -> NoReturn:
     where = f"{malformed.namespace}/{malformed.name}".lstrip("/")
     raise DecodeError(f"{where}: {malformed.problem}") from error
 

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 _MOST_OF_A_TEXT = 300
+_FOR_EVER = 10**9
 
 
 class KubeError(Exception):
@@ -163,7 +164,7 @@ def error_from(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The exception for an answer; what is no Status, such as a proxy's page, becomes the message."""
     try:
         status = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = _Status(message=body[:_MOST_OF_A_TEXT].decode(errors="replace").strip())
     # An event of a watch carries its code inside.
     code = code or status.code
@@ -185,4 +186,4 @@ def _retry_after(headers: Mapping[str, str], details: Mapping[str, Any]) -> floa
     if text.isascii() and text.isdigit():
         return float(text)
     seconds = details.get("retryAfterSeconds")
-    return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
+    return float(min(seconds, _FOR_EVER)) if isinstance(seconds, int) and seconds > 0 else None

@@ -1,6 +1,7 @@
 """Credentials from a program that the kubeconfig names: client.authentication.k8s.io v1 and v1beta1."""
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ GROUP: Final = "client.authentication.k8s.io"
 VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 _MARGIN: Final = timedelta(seconds=10)
 """A credential is renewed so long before it expires: it must still be good when it arrives."""
-_TIMEOUT_SECONDS: Final = 60.0
+_KILL_SECONDS: Final = 2.0
 _MOST_OF_A_TEXT: Final = 500
 
 
@@ -29,6 +30,7 @@ class ExecPlugin(msgspec.Struct, frozen=True):
     api_version: str = VERSIONS[0]
     install_hint: str = ""
     cluster: dict[str, Any] | None = None
+    timeout_seconds: float = 60.0
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -104,14 +106,18 @@ async def _call(plugin: ExecPlugin) -> tuple[int, bytes, bytes]:
     except OSError as error:
         raise CredentialError(f"exec plugin {plugin.command}: {error.strerror}") from error
     try:
-        output, complaint = await asyncio.wait_for(process.communicate(), _TIMEOUT_SECONDS)
+        async with asyncio.timeout(plugin.timeout_seconds):
+            output, complaint = await process.communicate()
     except TimeoutError as error:
-        message = f"exec plugin {plugin.command}: no answer in {_TIMEOUT_SECONDS:g} s"
+        message = f"exec plugin {plugin.command}: no answer in {plugin.timeout_seconds:g} s"
         raise CredentialError(message) from error
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.communicate()
+            # Kills it, and closes our ends of the pipes: a child of its own may keep the others open.
+            process._transport.close()  # type: ignore[attr-defined]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_SECONDS):
+                    await process.wait()
     return process.returncode or 0, output, complaint
 
 

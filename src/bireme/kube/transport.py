@@ -5,8 +5,8 @@ import contextlib
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -25,11 +25,15 @@ from bireme.kube.tls import build_context
 _MOST_CALLS = 256
 """At once, each on a connection; others wait for their turn. Streams keep theirs, so they don't count."""
 _CONNECT_SECONDS = 10.0
+_NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
 _KEEP_ALIVE_SECONDS = 60.0
+_SILENCE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""In seconds, and the number of probes: a peer that is gone is noticed after a minute."""
 _GOODBYE_SECONDS = 1.0
 _GOODBYE_ROUNDS = 100
 
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
+Answer = TypeVar("Answer", Response, aiohttp.ClientResponse)
 
 
 class HttpTransport:
@@ -56,26 +60,36 @@ class HttpTransport:
         accept: str = "",
     ) -> Response:
         """As all transports do; `accept` asks for another form of the answer, such as a Table."""
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         headers = {"Content-Type": content_type} if body is not None else {}
         if accept:
             headers["Accept"] = accept
+
+        async def ask(credential: Credential) -> Response:
+            # Not aiohttp's limit, which can swallow a cancellation that comes with it.
+            async with (
+                asyncio.timeout(timeout_seconds),
+                await self._send(credential, method, path, params or (), headers, body) as response,
+            ):
+                return Response(response.status, response.headers, await response.read())
+
         # Time runs from when it is our turn: a call that waited for a connection was not even sent.
         async with self._turns:
             with _translated(f"{method} {path}"):
-                response = await self._open(
-                    method, path, params or (), data=body, headers=headers, timeout=timeout
-                )
-                async with response:
-                    return Response(response.status, response.headers, await response.read())
+                return await self._authorized(ask)
 
     @contextlib.asynccontextmanager
     async def stream(
         self, path: str, *, params: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+        async def ask(credential: Credential) -> aiohttp.ClientResponse:
+            response = await self._send(credential, "GET", path, params, {}, None)
+            if response.status == 401:
+                # Reading it to the end frees the connection; the body can still be had afterwards.
+                await response.read()
+            return response
+
         with _translated(f"GET {path}"):
-            response = await self._open("GET", path, params, headers={}, timeout=timeout)
+            response = await self._authorized(ask)
         try:
             if response.status != 200:
                 with _translated(f"GET {path}"):
@@ -116,26 +130,37 @@ class HttpTransport:
                 return
             await asyncio.sleep(_GOODBYE_SECONDS / _GOODBYE_ROUNDS)
 
-    async def _open(self, method: str, path: str, params: Params, **options: Any) -> aiohttp.ClientResponse:
-        """Send a request; after a 401 once more, where there is another credential by now."""
-        url, headers = self._url(path, params), options.pop("headers")
+    async def _authorized(self, ask: Callable[[Credential], Awaitable[Answer]]) -> Answer:
+        """Ask with a credential; after a 401 once more, where there is another one by now.
+
+        To get one may take longer than any call: a program may have to be run for it.
+        """
         credential = await self._credentials.current()
-
-        async def send() -> aiohttp.ClientResponse:
-            own, route = self._headers(credential, headers), self._route(credential)
-            return await self._session().request(
-                method, url, headers=own, allow_redirects=False, **route, **options
-            )
-
-        response = await send()
-        if response.status == 401:
-            # Reading it to the end frees the connection; the body can still be had afterwards.
-            await response.read()
+        answer = await ask(credential)
+        if answer.status == 401:
             renewed = await self._credentials.renew(credential)
             if renewed != credential:
-                credential = renewed
-                response = await send()
-        return response
+                answer = await ask(renewed)
+        return answer
+
+    async def _send(
+        self,
+        credential: Credential,
+        method: str,
+        path: str,
+        params: Params,
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> aiohttp.ClientResponse:
+        return await self._session().request(
+            method,
+            self._url(path, params),
+            headers=self._headers(credential, headers),
+            data=body,
+            allow_redirects=False,
+            timeout=_NO_LIMIT,
+            **self._route(credential),
+        )
 
     def _session(self) -> aiohttp.ClientSession:
         """Made when it is first needed, as only then there is an event loop for certain."""
@@ -160,6 +185,7 @@ class HttpTransport:
     def _make_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = info
         made = socket.socket(family, kind, protocol)
+        _notice_silence(made)
         self._sockets.add(made)
         return made
 
@@ -185,6 +211,15 @@ class HttpTransport:
         if self._config.proxy_url:
             route["proxy"] = self._config.proxy_url
         return route
+
+
+def _notice_silence(sock: socket.socket) -> None:
+    """Let a connection end whose peer has vanished without a word: a log may be quiet for hours."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _SILENCE.items():
+        # Not every system has all of them.
+        if (number := getattr(socket, option, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
 def _drop(response: aiohttp.ClientResponse) -> None:

@@ -4,8 +4,9 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from bireme.kube.codec import OnMalformed, decoder, report
+from bireme.kube.codec import MISFIT, UNREADABLE, OnMalformed, decoder, report
 from bireme.kube.errors import DecodeError, error_from
+from bireme.kube.nesting import deep_nesting
 
 T = TypeVar("T")
 
@@ -61,9 +62,9 @@ class EventDecoder(Generic[T]):
         """
         try:
             event: WatchEvent[T] = self._decode(line)
-        except msgspec.ValidationError as error:
+        except MISFIT as error:
             return self._take_misfit(line, error)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             if not line.strip():
                 return None
             raise DecodeError(f"watch event: {error}") from error
@@ -71,27 +72,30 @@ class EventDecoder(Generic[T]):
             self._raise_reported(line)
         return event
 
-    def _take_misfit(self, line: bytes, error: msgspec.ValidationError) -> WatchEvent[T] | None:
+    def _take_misfit(self, line: bytes, error: Exception) -> WatchEvent[T] | None:
         try:
-            envelope = msgspec.json.decode(line, type=_Envelope)
-        except msgspec.ValidationError:
+            with deep_nesting():
+                envelope = msgspec.json.decode(line, type=_Envelope)
+        except UNREADABLE:
             raise DecodeError(f"watch event: {error}") from error
         if envelope.type == "ERROR":
             self._raise_reported(line)
-        if envelope.type == "BOOKMARK":
-            return self._read_bookmark(envelope.object)
+        if envelope.type in ("BOOKMARK", "DELETED"):
+            return self._read_bare(envelope)
         report(envelope.object, error, self._on_malformed)
         return None
 
-    def _read_bookmark(self, obj: msgspec.Raw) -> WatchEvent[T]:
-        """A bookmark has a version and nothing else to be read: that of a pod says `containers: null`."""
+    def _read_bare(self, envelope: _Envelope) -> WatchEvent[T]:
+        """An event without its object: a pod's bookmark says `containers: null`, and what is gone is gone."""
         try:
-            bare = msgspec.json.decode(obj, type=_Bare)
-            event: WatchEvent[T] = self._decode(msgspec.json.encode({"type": "BOOKMARK", "object": bare}))
-        except msgspec.ValidationError as error:
+            with deep_nesting():
+                bare = msgspec.json.decode(envelope.object, type=_Bare)
+            event: WatchEvent[T] = self._decode(msgspec.json.encode({"type": envelope.type, "object": bare}))
+        except UNREADABLE as error:
             raise DecodeError(f"watch event: {error}") from error
         return event
 
     def _raise_reported(self, line: bytes) -> None:
-        status = msgspec.json.decode(line, type=_Envelope).object
+        with deep_nesting():
+            status = msgspec.json.decode(line, type=_Envelope).object
         raise error_from(0, {}, bytes(status))

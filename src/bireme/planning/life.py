@@ -76,7 +76,8 @@ def _live(view: View) -> Plan:
     actions += shrink_pod_group(replicas, view.observed.children)
     actions += [*_surplus(view, replicas), *advance.actions, *_events(view.status, status, advance)]
     actions += [EmitEvent("Warning", reason, message) for reason, message in view.observed.troubles]
-    return Plan(tuple(actions), status, advance.wake_at)
+    # Pods that were made before it is on record that the job goes on would be taken for those that leave.
+    return Plan(tuple(actions), status, advance.wake_at, record_first=resuming)
 
 
 def _count_disruption(status: JobStatus, now: datetime) -> JobStatus:

@@ -53,7 +53,8 @@ def _changed_code(module: ModuleType, function: FunctionType, bug: Bug) -> CodeT
 
 
 def _find(code: CodeType, qualified: str) -> CodeType:
-    for constant in code.co_consts:
+    """The last of that name: those before it are its overloads."""
+    for constant in reversed(code.co_consts):
         if isinstance(constant, CodeType):
             if constant.co_qualname == qualified:
                 return constant

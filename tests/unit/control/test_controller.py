@@ -1,6 +1,7 @@
 """The controller on a store in the same process: no network, the same scenes as against a real server."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +13,20 @@ from bireme.apiserver.kinds import NAMESPACE
 from bireme.apiserver.local import LocalTransport
 from bireme.apiserver.store import Store
 from bireme.control.controller import Controller
+from bireme.control.unwatched import TRUSTED_SECONDS
 from bireme.kube.client import Client
-from bireme.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from bireme.kube.clock import Clock, SystemClock
+from bireme.kube.errors import NotFound
+from bireme.kube.resources import (
+    CONFIG_MAPS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
 from support.cluster_world import World, controller_at_work, until
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "registry.example/x:1", "command": ["x"]}]}}
@@ -44,12 +57,21 @@ KUBEFLOW = job(
 )
 
 
-def play(scene: Scene) -> None:
+class SettableClock(SystemClock):
+    """The machine's, and how far it was set ahead."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+def play(scene: Scene, clock: Clock = SystemClock()) -> None:  # noqa: B008 - it has no state
     async def main() -> None:
         store = Store()
         store.create(NAMESPACE, {"metadata": {"name": "default"}}, now())
         transport = LocalTransport(store, now)
-        client = Client(transport)
+        client = Client(transport, clock=clock)
         try:
             async with controller_at_work(client, "default") as controller:
                 await scene(World(client, "default"), store, controller)
@@ -93,6 +115,46 @@ def test_a_deleted_job_leaves_nothing_once_the_garbage_is_collected() -> None:
             await world.wait_gone(resource)
 
     play(scene)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "resource", "name"),
+    [
+        (MPI, SECRETS, "job-ssh"),
+        (COLOSSAL, SECRETS, "job-ssh"),
+        (KUBEFLOW, SERVICE_ACCOUNTS, "job-launcher"),
+        (KUBEFLOW, ROLES, "job-launcher"),
+        (KUBEFLOW, ROLE_BINDINGS, "job-launcher"),
+    ],
+    ids=["mpi", "colossalai", "service account", "role", "role binding"],
+)
+def test_what_nobody_watches_is_there_again_when_pods_are_made_again(
+    manifest: dict[str, Any], resource: Resource, name: str
+) -> None:
+    """Without it they would wait for ever, or be refused."""
+    clock = SettableClock()
+
+    async def scene(world: World, _store: Store, _controller: Controller) -> None:
+        names = ("job-launcher", "job-worker-0", "job-worker-1")
+        await world.create(manifest)
+        await world.wait_pods(*names)
+        await world.run()
+        await world.wait_phase(manifest, "Running")
+        before = await world.client.get(resource, world.namespace, name)
+        await world.client.delete(resource, world.namespace, name)
+        clock.ahead += TRUSTED_SECONDS
+        await world.evict("job-worker-1")
+
+        async def is_back() -> bool:
+            with contextlib.suppress(NotFound):
+                now = await world.client.get(resource, world.namespace, name)
+                return bool(now["metadata"]["uid"] != before["metadata"]["uid"])
+            return False
+
+        await until(is_back)
+        await world.wait_pods(*names)
+
+    play(scene, clock)
 
 
 def test_a_history_that_was_compacted_is_listed_again() -> None:

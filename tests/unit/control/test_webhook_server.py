@@ -46,6 +46,13 @@ def review(obj: dict[str, Any], user: str = "ann") -> bytes:
     return json.dumps(body).encode()
 
 
+def nested(obj: dict[str, Any]) -> bytes:
+    """A review of an object that is nested as deeply as an API server takes it."""
+    levels = 2000
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    return review(obj | {"spec": "HERE"}).replace(b'"HERE"', deep)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "result"),
     [
@@ -54,8 +61,29 @@ def review(obj: dict[str, Any], user: str = "ann") -> bytes:
         ("/default", review(generic()), 200, "allowed"),
         ("/queue", review(generic()), 200, "allowed"),
         ("/validate", b"junk", 400, "malformed"),
+        ("/validate", nested(generic()), 200, "refused"),
+        ("/default", nested(generic()), 200, "refused"),
+        ("/queue", nested(generic()), 200, "refused"),
+        (
+            "/validate",
+            nested(generic() | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            200,
+            "allowed",
+        ),
+        ("/validate", b'{"request":' * 2000 + b"1" + b"}" * 2000, 400, "malformed"),
     ],
-    ids=["right", "wrong", "default", "no-queue", "junk"],
+    ids=[
+        "right",
+        "wrong",
+        "default",
+        "no-queue",
+        "junk",
+        "deep",
+        "deep-default",
+        "deep-queue",
+        "deep-leaves",
+        "deep-junk",
+    ],
 )
 def test_a_review_is_answered_and_counted(
     tmp_path: Path, path: str, body: bytes, status: int, result: str

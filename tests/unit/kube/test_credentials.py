@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
+import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,21 @@ def test_a_plugin_that_fails_is_quoted(plugin: Plugin) -> None:
     (plugin.folder / "complaint").write_text("please log in\n")
     with pytest.raises(CredentialError, match="plugin failed: please log in"):
         asyncio.run(token(plugin.credentials()))
+
+
+def test_a_plugin_that_takes_too_long_is_not_waited_for(plugin: Plugin) -> None:
+    """Its child lives on and keeps the pipes open: to read them to their end would mean to wait for it."""
+    plugin.path.write_text('#!/bin/sh\nsh -c "echo \\$\\$ > child; exec sleep 1000"\n')
+    credentials = plugin.credentials(timeout_seconds=1.0)
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            with pytest.raises(CredentialError, match="no answer in 1 s"):
+                await credentials.current()
+
+    with contextlib.chdir(plugin.folder):
+        asyncio.run(main())
+    os.kill(int((plugin.folder / "child").read_text()), signal.SIGKILL)
 
 
 def test_a_plugin_that_is_not_installed_comes_with_its_own_hint(plugin: Plugin) -> None:

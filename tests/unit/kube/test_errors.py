@@ -30,6 +30,19 @@ def test_a_proxy_s_page_is_quoted_too(body: bytes, text: str) -> None:
     assert str(error) == text
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"details":{"retryAfterSeconds":1' + b"0" * 400 + b"}}",
+        b'{"a":' * 2000 + b"1" + b"}" * 2000,
+        b'{"reason":"\xff"}',
+    ],
+    ids=["patience without end", "nested", "not UTF-8"],
+)
+def test_any_answer_makes_an_error(body: bytes) -> None:
+    assert isinstance(error_from(503, {}, body), ServerError)
+
+
 def test_a_code_of_no_class_is_still_an_api_error() -> None:
     error = error_from(418, {}, b"{}")
     assert type(error) is ApiError

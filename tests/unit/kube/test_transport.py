@@ -1,6 +1,7 @@
 """The HTTP transport: requests, streams, proxies, and what goes wrong on the way."""
 
 import asyncio
+import socket
 
 import pytest
 from aiohttp import web
@@ -150,6 +151,59 @@ def test_an_answer_that_does_not_come_in_time_is_an_error() -> None:
                 await transport.request("GET", "/x", timeout_seconds=0.05)
             assert caught.value.ambiguous
             late.set()
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_that_comes_with_the_end_of_patience_is_not_lost() -> None:
+    async def main() -> list[str]:
+        asked, late = asyncio.Event(), asyncio.Event()
+
+        async def answer(_request: web.BaseRequest) -> web.Response:
+            asked.set()
+            await late.wait()
+            return web.Response()
+
+        async def ask(transport: HttpTransport) -> str:
+            try:
+                await transport.request("GET", "/x", timeout_seconds=0.2)
+            except TransportError:
+                task = asyncio.current_task()
+                return "cancelled" if task is not None and task.cancelling() else "lost"
+            except asyncio.CancelledError:
+                return "cancelled"
+            return "answered"
+
+        def cancel(task: "asyncio.Task[str]", done: "asyncio.Future[bool]") -> None:
+            done.set_result(task.cancel())
+
+        loop, ends = asyncio.get_running_loop(), list[str]()
+        async with Server(answer).served() as server, connected(server) as transport:
+            for _ in range(5):
+                task = asyncio.create_task(ask(transport))
+                cancelled: asyncio.Future[bool] = loop.create_future()
+                begun = loop.time()
+                loop.call_at(begun + 0.2, cancel, task, cancelled)
+                await asked.wait()
+                asked.clear()
+                # Both are due when the loop comes back to its timers.
+                while loop.time() < begun + 0.25:
+                    pass
+                if await cancelled:
+                    ends.append(await task)
+            late.set()
+        return ends
+
+    assert "lost" not in asyncio.run(main())
+
+
+def test_a_peer_that_vanishes_is_noticed() -> None:
+    async def main() -> None:
+        async with Server().served() as server, connected(server) as transport:
+            await transport.request("GET", "/x")
+            (sock,) = transport._sockets
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 60
 
     asyncio.run(main())
 

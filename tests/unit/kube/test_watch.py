@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.api.core import ConfigMap, Pod
+from bireme.kube import codec
 from bireme.kube.client import Client
-from bireme.kube.codec import Malformed
+from bireme.kube.codec import Malformed, decode_page
 from bireme.kube.errors import ApiError, DecodeError, Gone, KubeError, TransportError
 from bireme.kube.resources import PODS
 from bireme.kube.watch import EventDecoder, LineBuffer, WatchEvent
@@ -54,6 +55,52 @@ def test_a_malformed_object_is_told_of_and_left_out() -> None:
     decode = EventDecoder(Pod, found.append).decode
     assert decode(line("MODIFIED", pod("a", 3) | {"spec": 1})) is None
     assert found == [Malformed("default", "a", "Expected `object`, got `int` - at `$.object.spec`")]
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize("levels", [1_100, 9_900])
+def test_an_object_that_is_nested_too_deeply_is_told_of_and_left_out(levels: int) -> None:
+    """Who may create a job could stop the controller with it."""
+    found: list[Malformed] = []
+    deep = json.dumps(pod("a", 3) | {"deep": "HERE"}).encode().replace(b'"HERE"', nested(levels))
+    event = b'{"type":"MODIFIED","object":' + deep + b"}"
+    assert EventDecoder(Pod, found.append).decode(event) is None
+    listed = (
+        b'{"metadata":{"resourceVersion":"9"},"items":['
+        + deep
+        + b","
+        + json.dumps(pod("b", 4)).encode()
+        + b"]}"
+    )
+    page = decode_page(Pod, listed, found.append)
+    assert [each.metadata.name for each in page.items or ()] == ["b"]
+    assert [(each.namespace, each.name) for each in found] == [("default", "a")] * 2
+    with pytest.raises(DecodeError):
+        EventDecoder(Pod).decode(event)
+    with pytest.raises(DecodeError):
+        decode_page(Pod, listed, None)
+    with pytest.raises(DecodeError):
+        codec.decode(dict, deep)
+
+
+def test_a_deletion_is_read_though_its_object_is_malformed() -> None:
+    found: list[Malformed] = []
+    event = EventDecoder(Pod, found.append).decode(line("DELETED", pod("a", 3) | {"spec": 1}))
+    assert event is not None
+    assert (event.type, event.object.metadata.name, found) == ("DELETED", "a", [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'{"type":"ADDED","object":{"spec":1}', b'{"type":"ADDED","object":{"metadata":{"name":"\xff"}}}'],
+    ids=["misfit and cut off", "not UTF-8"],
+)
+def test_an_event_that_is_broken_in_any_way_is_a_decode_error(text: bytes) -> None:
+    with pytest.raises(DecodeError):
+        EventDecoder(Pod, lambda _malformed: None).decode(text)
 
 
 def test_a_bookmark_is_read_for_its_version_alone() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bireme.cli.controller import ENGINES
-from bireme.control.controller import group_resource
+from bireme.control.groups import group_resource
 from bireme.planning import Observed, Settings, plan
 from bireme.planning.actions import Create, CreatePod
 from bireme.planning.engines import NAMES, has_groups

@@ -8,6 +8,7 @@ import msgspec
 
 from bireme.admission import Problem, default, is_valid, validate
 from bireme.api.paths import format_path
+from bireme.kube.nesting import deep_nesting
 
 API_VERSION: Final = "admission.k8s.io/v1"
 Object = dict[str, Any]
@@ -54,6 +55,39 @@ def read_review(body: bytes) -> Request:
     if (review.api_version, review.kind) != (API_VERSION, "AdmissionReview"):
         raise MalformedReviewError(f"{review.api_version} {review.kind} is not {API_VERSION} AdmissionReview")
     return review.request
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
+class _BareObject(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _BareRequest(msgspec.Struct):
+    uid: str
+    object: _BareObject | None = None
+
+
+class _BareReview(msgspec.Struct):
+    request: _BareRequest
+
+
+def refuse_depth(body: bytes) -> Object:
+    """The answer to a review of an object that is nested too deeply for us; one that is leaving may leave.
+
+    Raises MalformedReviewError.
+    """
+    try:
+        with deep_nesting():
+            bare = msgspec.json.decode(body, type=_BareReview).request
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedReviewError(f"no AdmissionReview: {error}") from error
+    request = Request(bare.uid)
+    if bare.object is not None and bare.object.metadata.deletion_timestamp is not None:
+        return allow(request)
+    return deny(request, 422, "Invalid", "the object is nested too deeply: no job needs hundreds of levels")
 
 
 def allow(request: Request, *, warnings: Sequence[str] = (), patch: Sequence[Object] = ()) -> Object:

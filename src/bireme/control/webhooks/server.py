@@ -19,6 +19,7 @@ from bireme.control.webhooks.reviews import (
     answer_default,
     answer_validate,
     read_review,
+    refuse_depth,
 )
 from bireme.installation.webhooks import DEFAULT_PATH, QUEUE_PATH, VALIDATE_PATH
 from bireme.kube.errors import KubeError
@@ -74,8 +75,12 @@ def _handler(path: str, answer: Answer, metrics: Metrics) -> Callable[[web.Reque
     name = path.strip("/")
 
     async def handle(http: web.Request) -> web.Response:
+        body = await http.read()
         try:
-            review = await answer(read_review(await http.read()))
+            try:
+                review = await answer(read_review(body))
+            except RecursionError:
+                review = refuse_depth(body)
         except MalformedReviewError as error:
             metrics.reviews.labels(name, "malformed").inc()
             return web.Response(status=400, text=f"{error}\n")

@@ -8,7 +8,7 @@ from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.ending import State, difference
 from bireme.testing.simulation.judge import Violation
 from bireme.testing.simulation.runner import simulate
-from bireme.testing.simulation.scenarios import OTHERS, RECREATED, SHAPES
+from bireme.testing.simulation.scenarios import OTHERS, RECREATED, SCENARIOS, SHAPES
 from bireme.testing.simulation.tape import Fault, Place, Tape
 
 
@@ -130,10 +130,11 @@ def play(tape: Tape) -> Result:
     sorts = [SORTS[fault.name] for fault in result.fired]
     if any(sort.changes_the_end for sort in sorts):
         return result
+    hurried = SCENARIOS[tape.scenario].hurried
     told = difference(
         clean_state(tape.scenario), result.state,
-        pods_were_lost=any(sort.loses_pods for sort in sorts),
-        children_were_lost=any(sort.loses_children for sort in sorts),
+        pods_were_lost=hurried or any(sort.loses_pods for sort in sorts),
+        children_were_lost=hurried or any(sort.loses_children for sort in sorts),
     )  # fmt: skip
     if not told:
         return result

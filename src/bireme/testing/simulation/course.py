@@ -125,7 +125,7 @@ class Course(ABC):
         for task in (watching, finding):
             task.cancel()
         for process in self.processes:
-            await process.shut_down()
+            self._check_ended(await process.shut_down())
 
     async def _wait_for_rest(self) -> None:
         cluster = self.cluster
@@ -151,6 +151,11 @@ class Course(ABC):
         for process in self.processes:
             if process.died is not None:
                 self.judge.accuse("no process dies", f"{process.name}: {process.died!r}")
+            self._check_ended(process.lingering())
+
+    def _check_ended(self, lingering: Sequence[str]) -> None:
+        for life in lingering:
+            self.judge.accuse("ends when asked", f"{life} was asked to end, and never did")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,14 @@ from bireme.planning.identity import JOB_UID_LABEL, MANAGED_BY
 from bireme.testing.simulation.cluster import NAMESPACE_OF_JOBS, Cluster
 from bireme.testing.simulation.nodes import FINISHED
 from bireme.testing.simulation.scenarios import NAME, Scenario
-from bireme.testing.simulation.statuses import conditions, is_final, phase, records, restarts_of
+from bireme.testing.simulation.statuses import (
+    conditions,
+    is_final,
+    is_up_to_date,
+    phase,
+    records,
+    restarts_of,
+)
 
 QUIET_SECONDS: Final = 600.0
 STRANGERS: Final = ("decoy",)
@@ -37,6 +44,7 @@ def final_state(cluster: Cluster, scenario: Scenario, ended_short: Collection[st
             "conditions": dict(_conditions(job, ended_short)),
             "restarts": restarts_of(job),
             "replicas": {name: record.get("phase") for name, record in records(job).items()},
+            "is up to date": is_up_to_date(job),
         }
     children = dict(_children(cluster))
     return told | {
@@ -91,14 +99,18 @@ def difference(wanted: State, found: State, *, pods_were_lost: bool, children_we
 
     Where pods were lost it is enough that the job ended in the same way, and that nothing is left which the
     clean run does not leave: a pod that was lost after the end is not replaced, and with the last one its
-    PodGroup goes.
+    PodGroup goes. A pod that was lost before the end has ended, so a clean-up of what still runs spares it.
     """
     keys = ["phase"] if pods_were_lost else [key for key in wanted if key not in ("objects", "contents")]
     told = [
         f"{key}: {found.get(key)} instead of {wanted[key]}" for key in keys if wanted[key] != found.get(key)
     ]
     there, meant = found["objects"], wanted["objects"]
-    told += [f"{name} is left" for name in there if name not in meant]
+    told += [
+        f"{name} is left"
+        for name in there
+        if name not in meant and not (pods_were_lost and name.startswith("Pod ") and there[name] in FINISHED)
+    ]
     told += [
         f"{name} is missing"
         for name in meant

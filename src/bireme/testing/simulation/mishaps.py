@@ -5,7 +5,17 @@ from typing import Final
 
 from bireme.apiserver.deletion import DeleteOptions
 from bireme.apiserver.errors import StatusError
-from bireme.apiserver.kinds import CONFIG_MAP, LEASE, NAMESPACE, POD, SERVICE
+from bireme.apiserver.kinds import (
+    CONFIG_MAP,
+    LEASE,
+    NAMESPACE,
+    POD,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+)
 from bireme.apiserver.rules import Object
 from bireme.apiserver.subresources import evict
 from bireme.run.cluster import LEASE_NAME
@@ -18,6 +28,8 @@ from bireme.testing.simulation.tape import Fault
 
 FATE: Final = "fate"
 """Who does what nobody asked for."""
+_AT_ONCE: Final = 5
+_CHILDREN: Final = (CONFIG_MAP, SERVICE, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
 
 
 class Mishaps:
@@ -38,7 +50,8 @@ class Mishaps:
     def _hear(self, write: Write) -> None:
         fault = self._network.fault_at("write", write.number)
         if fault is not None:
-            self._cluster.later(0.0, 0.5, self._happen, fault)
+            # Some at once: the answer to the call that wrote is then still on its way.
+            self._cluster.later(0.0, 0.0 if fault.which == _AT_ONCE else 0.5, self._happen, fault)
 
     def _happen(self, fault: Fault) -> None:
         happen: Callable[[Fault], bool] = getattr(self, f"_{fault.name.replace('-', '_')}")
@@ -113,7 +126,7 @@ class Mishaps:
     # ---- other objects
 
     def _child_deleted(self, fault: Fault) -> bool:
-        found = [(kind, obj) for kind in (CONFIG_MAP, SERVICE) for obj in self._cluster.objects(kind)]
+        found = [(kind, obj) for kind in _CHILDREN for obj in self._cluster.objects(kind)]
         if found:
             kind, obj = found[fault.which % len(found)]
             name = obj["metadata"]["name"]
@@ -138,7 +151,9 @@ class Mishaps:
         return True
 
     def _compacted(self, _fault: Fault) -> bool:
+        """The history is gone, and so are the watches, which can't go on from where they were."""
         self._cluster.store.compact()
+        self._network.break_all()
         return True
 
     # ---- controllers

@@ -20,6 +20,8 @@ from bireme.testing.simulation.streams import Stream
 from bireme.testing.simulation.tape import Fault, Place, Tape
 
 BOOKMARK_SECONDS: Final = 60.0
+LATE: Final = "a late call"
+"""Who writes what is done after its sender gave up."""
 _HEADERS: Final[dict[str, str]] = {"Content-Type": "application/json"}
 _SLOWEST: Final = 0.02
 """Seconds that a call or an event is on its way, at most."""
@@ -63,6 +65,7 @@ class Listener(Protocol):
     """Who judges the calls."""
 
     def sent(self, call: Call) -> None: ...
+    def served(self, call: Call, *, changed: bool) -> None: ...
     def answered(self, call: Call, code: int, body: Object) -> None: ...
 
 
@@ -117,6 +120,12 @@ class Network:
     def cut_for(self, process: str) -> float:
         """The seconds for which nothing comes through."""
         return max(0.0, self._cut_until.get(process, 0.0) - self.time())
+
+    def break_all(self) -> None:
+        """Let everybody's watches end: they ask to go on from where they were."""
+        # Not a set of names: its order would be another in each run.
+        for process in dict.fromkeys(connection.process.name for connection in self.connections):
+            self._break(process)
 
     def _break(self, process: str) -> None:
         for connection in self.connections:
@@ -230,7 +239,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answer] = loop.create_future()
         # What is done after its sender gave up is nobody's doing any more.
-        who = call.identity if seconds < timeout else "a late call"
+        who = call.identity if seconds < timeout else LATE
         loop.call_later(seconds, self._serve, call, who, answered, context=Context())
         if seconds < timeout:
             return await answered
@@ -238,8 +247,12 @@ class Connection:
         raise TransportError(f"{call}: timed out")
 
     def _serve(self, call: Call, who: str, answered: asyncio.Future[Answer]) -> None:
+        store = self._cluster.store
+        before = store.version
         with self._cluster.acting(who):
-            made = self._over_quota(call) or answer(self._cluster.store, call.request, self._cluster.now())
+            made = self._over_quota(call) or answer(store, call.request, self._cluster.now())
+        if call.writes and made.code < 300:
+            self._network.listener.served(call, changed=store.version != before)
         loop = self._cluster.loop
         loop.call_later(self._network.latency(), _give, answered, made, context=Context())
 

@@ -21,6 +21,8 @@ RENEW_SECONDS: Final = 80.0
 RETRY_SECONDS: Final = 50.0
 """Longer than those of a cluster, so that quiet minutes cost little; their order is what matters."""
 WORKERS: Final = 4
+_ENDS_WITHIN_SECONDS: Final = 600.0
+"""Far more than the calls take that are under way, or the lease's return."""
 _KEYS: Final = Keys("client key", "ssh-ed25519 client", "host key", "ssh-ed25519 host")
 
 
@@ -81,7 +83,7 @@ class ControllerProcess:
         self._cluster.stir()
         context = Context()
         context.run(PROCESS.set, self.name)
-        self._task = self._loop.create_task(self._live(self._connection), context=context)
+        self._task = self._loop.create_task(self._live(self._connection), name=self.identity, context=context)
         self._lives.append(self._task)
         self._task.add_done_callback(self._ended, context=Context())
 
@@ -135,8 +137,12 @@ class ControllerProcess:
         if not self._stopping:
             self.start()
 
-    async def shut_down(self) -> None:
-        """End it for good, at the end of a run."""
+    def lingering(self) -> list[str]:
+        """The lives that were asked to end, and have not: of a run at rest, they never will."""
+        return [life.get_name() for life in self._lives if life is not self._task]
+
+    async def shut_down(self) -> list[str]:
+        """End it for good, at the end of a run; return the lives that do not end."""
         self._stopping = True
         self._loop.thaw(self.name)
         if self._connection is not None:
@@ -144,4 +150,6 @@ class ControllerProcess:
         lives = list(self._lives)
         for life in lives:
             life.cancel()
-        await asyncio.gather(*lives, return_exceptions=True)
+        if lives:
+            await asyncio.wait(lives, timeout=_ENDS_WITHIN_SECONDS)
+        return [life.get_name() for life in lives if not life.done()]

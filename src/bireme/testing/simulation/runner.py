@@ -48,6 +48,8 @@ class _JobCourse(Course):
         processes = [ControllerProcess(name, self.cluster, self.network) for name in ("alpha", "beta")]
         self.processes = processes
         Mishaps(self.cluster, self.network, nodes, processes, scenario)
+        judge.clocks_are_right = lambda: not any(process.time_of_day.wrong_by for process in processes)
+        judge.is_undisturbed = lambda: not self.network.fired
 
     def begin(self) -> None:
         self.cluster.later(0.0, 10.0, self._submit)
@@ -73,6 +75,10 @@ class _JobCourse(Course):
         assert leader.controller is not None
         for problem in stale_caches(self.cluster, leader.controller):
             self.judge.accuse("caches show what is", problem)
+        job = self.cluster.store.find(self._scenario.kind, NAME, namespace=NAMESPACE_OF_JOBS)
+        kept = leader.controller.statistics()["remembered"]
+        if job is None and kept:
+            self.judge.accuse("forgets what is gone", f"{kept} things are kept of jobs that are gone")
 
     def final_state(self) -> State:
         return final_state(self.cluster, self._scenario, self._ended_short)

@@ -32,6 +32,8 @@ class Scenario(NamedTuple):
     """Names of pods that somebody else has when the job comes."""
     early: Mapping[str, int] = MappingProxyType({})
     """How many runs of a replica end without waiting for the user."""
+    hurried: bool = False
+    """Whether its time may be up before all of it is there: then only how it ended is compared."""
 
 
 # ---- what a user waits for
@@ -95,6 +97,8 @@ _RESUME: Final = Step(_condition("Paused", "Stopped"), _mode(pause=False))
 _PAUSE_RESTARTED: Final = Step(_restarted, _mode(pause=True))
 _DEBUG: Final = Step(_phase("Running", "run"), _mode(debug=True))
 _NO_DEBUG: Final = Step(_phase("Running", "debug"), _mode(debug=False))
+_PAUSE_DEBUG: Final = Step(_phase("Running", "debug"), _mode(pause=True))
+_HASTE: Final = Step(_true("Paused"), _mode(pause=False))
 _DELETE: Final = Step(_true("Running"), None)
 
 
@@ -196,6 +200,17 @@ OTHERS: Final = (
         {"job-worker-1": (2,)}, cleanUpPolicy="Unfinished", service=_PORTS,
         scheduler=_QUEUE,
     ),
+    _generic("alone", [replicas("worker", 1)], {"job-worker-0": (0,)}),
+    _generic("ruled", [replicas("worker", 2, restartPolicy=_restarts("Never", 0)), replicas("keeper")],
+             {"job-worker-0": (1,), "job-worker-1": (1,)}, failureRules=[{"worker": [0, 1]}],
+             cleanUpPolicy="All"),
+    _generic("undecided", [replicas("worker", 2, restartPolicy=_restarts("Never", 0))],
+             {"job-worker-0": (1,), "job-worker-1": (0,)}, failureRules=[{"worker": [0, 1]}],
+             successRules=[{"worker": [0, 1]}]),
+    _generic("late", [replicas("worker", 2)], _TWO, Step(_phase("Succeeded"), _mode(pause=True)),
+             Step(_phase("Succeeded"), _mode(pause=False)), early={"job-worker-0": 1, "job-worker-1": 1}),
+    _generic("hasty", [replicas("worker", 2)], _TWO, _PAUSE, _HASTE, scheduler=_QUEUE, service=_PORTS),
+    _generic("stopped", [replicas("worker", 2)], _TWO, _DEBUG, _PAUSE_DEBUG, _RESUME, _NO_DEBUG),
     _generic("always", [replicas("worker", 2, restartPolicy=_restarts("Always", 2))], _TWO),
     _generic("debug", [replicas("worker", 2)], _TWO, _DEBUG, _NO_DEBUG),
     _generic("deleted", [replicas("worker", 2)], {}, _DELETE, service=_PORTS, scheduler=_QUEUE),
@@ -219,6 +234,15 @@ OTHERS: Final = (
     _launched("ColossalAIJob", "paused", 2, {}, _PAUSE),
     _kubeflow("failing", {"job-launcher": (1,)}, backoffLimit=1, cleanPodPolicy="Running"),
     _kubeflow("deleted", {}, _DELETE),
+    _launched("MPIJob", "hasty", 2, _LAUNCHER, _PAUSE, _HASTE, scheduler=_QUEUE),
+    _launched("MPIJob", "resumed", 2, _LAUNCHER, _PAUSE, _RESUME, Step(_phase("Running", "resume"), _mode())),
+    _kubeflow("deadline", {}, activeDeadlineSeconds=60, cleanPodPolicy="All")._replace(hurried=True),
+    _kubeflow("permanent", {"job-launcher": (1,)}, policy="ExitCode"),
+    _kubeflow("passing", {"job-launcher": (137, 0)}, policy="ExitCode"),
+    _kubeflow("never", {"job-launcher": (1,)}, policy="Never"),
+    _kubeflow("taken", _LAUNCHER, Step(_condition("Created", "NameConflict"), "job-worker-1"))._replace(
+        taken=("job-worker-1",)
+    ),
 )  # fmt: skip
 
 

@@ -30,6 +30,9 @@ class GangJudge:
         if call.writes and "/leases" not in call.request.path and self.holder() != call.identity:
             self.accuse("writes without the lease", f"{call.identity} sends {call}; {self.holder()} leads")
 
+    def served(self, call: Call, *, changed: bool) -> None:
+        """Nothing is asked of what was done."""
+
     def answered(self, call: Call, code: int, body: Object) -> None:
         """Nothing is asked of answers."""
 

@@ -135,3 +135,14 @@ def nursery_pid(node: NodeFolder) -> int:
             if is_ours and (path / "comm").read_text() == "bireme-nursery\n":
                 return int(path.name)
     raise AssertionError("there is no nursery")
+
+
+def test_one_that_was_stopped_is_ended_all_the_same(node: NodeFolder) -> None:
+    async def scene(nursery: Nursery) -> None:
+        await nursery.start(make_pod(node, "1"))
+        assert nursery._process is not None
+        nursery._process.send_signal(signal.SIGSTOP)
+        nursery.close()
+        assert nursery._process.returncode == -signal.SIGKILL
+
+    play(node, scene)

@@ -353,6 +353,27 @@ def test_a_command_waits_for_the_container_whose_environment_it_shares(shim: Shi
     channel.close()
 
 
+@pytest.mark.parametrize("begun", [True, False], ids=["at once", "after it waited"])
+def test_a_command_that_can_not_begin_has_ended(shim: Shim, *, begun: bool) -> None:
+    """Whoever asked for it waits for its end, and would for ever: there are too few streams here."""
+    channel = wire.Channel(wire.connect(str(shim.folder)))
+    channel.connection.settimeout(SECONDS)
+    if begun:
+        shim.start("main", "sleep", "1000")
+        shim.wait(lambda seen: "pid" in seen.get("main", {}))
+    channel.send({"do": "exec", "argv": ["true"]}, [0])
+    if not begun:
+        shim.start("main", "sleep", "1000")
+    said: list[dict[str, Any]] = []
+    while not any("exited" in each for each in said):
+        messages = channel.receive()
+        assert messages is not None
+        said += messages
+    assert said[0]["error"].startswith("ValueError: ")
+    assert said[1:] == [{"exited": 126, "signal": 0}]
+    channel.close()
+
+
 def test_a_command_that_waits_goes_with_who_asked_for_it(shim: Shim) -> None:
     channel = wire.Channel(wire.connect(str(shim.folder)))
     reading, writing = os.pipe()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Final
 
@@ -72,12 +73,12 @@ class InsideTransport:
 
         async def chunks() -> AsyncGenerator[bytes, None]:
             loop = asyncio.get_running_loop()
-            deadline = None if seconds is None else loop.time() + seconds
-            bookmark_at = loop.time() + _BOOKMARK_SECONDS
-            while not self._closed and (deadline is None or loop.time() < deadline):
+            deadline = math.inf if seconds is None else loop.time() + seconds
+            bookmark_at = loop.time() + _BOOKMARK_SECONDS if wants_bookmarks else math.inf
+            while not self._closed and loop.time() < deadline:
                 ready.clear()
                 events: list[Event] = watcher.poll()
-                if wants_bookmarks and loop.time() >= bookmark_at and not watcher.closed:
+                if loop.time() >= bookmark_at and not watcher.closed:
                     events.append(watcher.bookmark())
                     bookmark_at = loop.time() + _BOOKMARK_SECONDS
                 if events:
@@ -86,7 +87,8 @@ class InsideTransport:
                     return
                 else:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout_at(min(deadline or bookmark_at, bookmark_at)):
+                        moment = min(deadline, bookmark_at)
+                        async with asyncio.timeout_at(moment if moment < math.inf else None):
                             await ready.wait()
 
         try:

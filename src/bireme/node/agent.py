@@ -13,6 +13,7 @@ import msgspec
 
 from bireme.api.meta import ObjectMeta
 from bireme.kube.cache import Cache
+from bireme.kube.cancelling import raise_if_cancelled
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists
 from bireme.kube.resources import NODES, PODS
@@ -180,6 +181,7 @@ class Agent:
         uid, failures = keeper.uid, 0
         try:
             while not await self._kept(keeper):
+                raise_if_cancelled()
                 failures += 1
                 await asyncio.sleep(_AGAIN.delay(failures, self._client.random()))
                 keeper = self._replace(keeper)

@@ -162,7 +162,7 @@ class Keeper:
                     self._driver.devices.release(self.uid)
                 if made.done and "deletionTimestamp" in self._pod["metadata"]:
                     await self._remove()
-                else:
+                if not self._is_gone:
                     await self._sleep(made.wake_at)
         finally:
             await self._leave()

@@ -14,6 +14,7 @@ from bireme.node.shim.nursery import LONGEST_MESSAGE
 from bireme.node.shims import ShimError
 
 _START_SECONDS: Final = 20.0
+_END_SECONDS: Final = 2.0
 _AT_ONCE: Final = 16
 """How many shims may be on their way: more would only be in each other's."""
 _PROGRAM: Final = """
@@ -80,7 +81,7 @@ class Nursery:
         asyncio.get_running_loop().remove_reader(self._connection.fileno())
         self._connection.close()
         self._connection = None
-        self._process.wait()
+        _end(self._process)
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_result("the process that starts shims has ended")
@@ -100,3 +101,12 @@ class Nursery:
         answer = self._waiting.get(name)
         if answer is not None and not answer.done():
             answer.set_result(problem.decode(errors="replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """See a process end that was asked to; one that can't be asked, as it was stopped, is killed."""
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import time
@@ -15,6 +16,8 @@ from bireme.node.shim import wire
 from bireme.node.shim.records import boot_id
 from bireme.node.shim.tree import Process, all_processes, descendants, kill, read_process
 
+log = logging.getLogger("bireme.node")
+
 State = dict[str, Any]
 OnChange = Callable[[State | None], None]
 OnRefusal = Callable[[str, str], None]
@@ -22,6 +25,8 @@ MARKER: Final = "BIREME_POD_UID"
 """The variable by which processes of a pod are known when their shim is gone."""
 _START_SECONDS: Final = 20.0
 _END_SECONDS: Final = 10.0
+_KILL_SECONDS: Final = 10.0
+"""How long what was killed may take to go: a process that waits for a device goes when that answers."""
 _ANSWER_SECONDS: Final = 5.0
 
 
@@ -156,17 +161,27 @@ def sweep(uid: str, state: State | None) -> int:
     return kill({process.pid: process for process in doomed if process.pid != os.getpid()}.values())
 
 
-def clear(uid: str, state: State | None) -> None:
+def clear(
+    uid: str,
+    state: State | None,
+    *,
+    sweep: Callable[[str, State | None], int] = sweep,
+    end_seconds: float = _END_SECONDS,
+    kill_seconds: float = _KILL_SECONDS,
+) -> None:
     """Wait until a shim that was told to end has ended, and see that nothing of its pod is left.
 
-    What would not end is killed: a shim that goes on would write into a folder that is to go.
+    What would not end is killed: a shim that goes on would write into a folder that is to go. What does not
+    end even then is told of, and left alone.
     """
-    deadline = time.monotonic() + _END_SECONDS
-    while _shim_alive(state):
-        if time.monotonic() > deadline:
+    begun = time.monotonic()
+    while _shim_alive(state) or sweep(uid, state):
+        waited = time.monotonic() - begun
+        if waited > end_seconds + kill_seconds:
+            log.warning("processes of a pod do not end, though they were killed", extra={"uid": uid})
+            return
+        if waited > end_seconds:
             kill_shim(state)
-        time.sleep(0.01)
-    while sweep(uid, state):
         time.sleep(0.01)
 
 

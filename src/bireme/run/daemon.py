@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bireme.apiserver.inside import InsideTransport
+from bireme.kube.cancelling import raise_if_cancelled
 from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.node.drivers import PROCESS
@@ -136,6 +137,7 @@ async def _again(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             log.warning("a chore is put off: %s", error)
         except Exception:
             log.exception("a chore has failed, and is tried again")
+        raise_if_cancelled()
         await asyncio.sleep(_AGAIN_SECONDS)
 
 

@@ -38,7 +38,7 @@ async def keep_going(name: str, begin: Begin, backoff: Backoff = BACKOFF) -> Non
         began = loop.time()
         why: Exception | None = None
         try:
-            await begin()
+            await _by_itself(begin())
         except Exception as error:
             why = error
         failures = 1 if loop.time() - began >= _LONG_ENOUGH_SECONDS else failures + 1
@@ -46,6 +46,21 @@ async def keep_going(name: str, begin: Begin, backoff: Backoff = BACKOFF) -> Non
         told = "it ended by itself" if why is None else explain(why)
         log.error("the %s has died, and begins anew in %.1f s: %s", name, seconds, told, exc_info=_trace(why))
         await asyncio.sleep(seconds)
+
+
+async def _by_itself(part: Coroutine[Any, Any, None]) -> None:
+    """Run a part in a task of its own, to its end or until cancelled.
+
+    A TaskGroup of Python 3.11 that fails can leave its task as if it were cancelled, and one that fails while
+    it is cancelled tells of the failure alone: in a task of its own, neither is taken for the other.
+    """
+    task = asyncio.create_task(part)
+    try:
+        await asyncio.wait((task,))
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    task.result()
 
 
 def explain(error: BaseException) -> str:

@@ -79,3 +79,9 @@ def test_nobody_waits_for_a_shim_whose_number_another_process_has(
 ) -> None:
     shims.clear("none", state_with(record(bystander.pid, later=1)))
     assert bystander.poll() is None
+
+
+def test_nobody_waits_for_ever_for_a_process_that_can_not_be_killed(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as one that waits for a device: a signal reaches it when that has answered."""
+    shims.clear("none", None, sweep=lambda _uid, _state: 1, end_seconds=0.05, kill_seconds=0.05)
+    assert "do not end" in caplog.text

@@ -100,5 +100,58 @@ def test_the_others_go_on_when_one_dies() -> None:
     assert asyncio.run(main()) == [1]
 
 
+def test_a_part_whose_tasks_fail_after_all_are_begun_begins_anew() -> None:
+    """A TaskGroup then leaves the task that awaits it as if that were cancelled, which nobody asked for."""
+    begun = list[int]()
+
+    async def main() -> None:
+        lives = asyncio.Event()
+
+        async def fail() -> None:
+            await asyncio.sleep(0)
+            if len(begun) > 1:
+                lives.set()
+                await asyncio.Event().wait()
+            raise RuntimeError("a bug")
+
+        async def begin() -> None:
+            begun.append(1)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+
+        async with asyncio.timeout(PATIENCE_SECONDS), running({"oar": begin}, SOON):
+            await lives.wait()
+
+    asyncio.run(main())
+    assert begun == [1, 1]
+
+
+def test_a_part_that_fails_while_it_is_asked_to_end_does_not_begin_anew() -> None:
+    """A TaskGroup tells of the failure alone, so it looks as if nobody had asked."""
+    begun = list[int]()
+
+    async def main() -> None:
+        lives = asyncio.Event()
+
+        async def fail_when_asked() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise RuntimeError("in the middle of something")
+
+        async def begin() -> None:
+            begun.append(1)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail_when_asked())
+                lives.set()
+
+        async with asyncio.timeout(PATIENCE_SECONDS), running({"oar": begin}, SOON):
+            await lives.wait()
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert begun == [1]
+
+
 def test_words_are_found_for_any_error() -> None:
     assert explain(BaseExceptionGroup("deep", [ExceptionGroup("deeper", [OSError(5, "broken")])])) == "broken"

@@ -86,7 +86,8 @@ class ChannelSession:
 
 
 def open_socket() -> web.WebSocketResponse:
-    return web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=_MOST_MESSAGE, heartbeat=30)
+    # No heartbeat: while a program does not read its input nothing is read here either, an answer neither.
+    return web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=_MOST_MESSAGE)
 
 
 def _outcome(exit_code: int) -> Object:

@@ -71,7 +71,7 @@ async def stream(
         if watcher.closed:
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(min(deadline, next_bookmark)):
+            async with asyncio.timeout_at(min(deadline, next_bookmark) if bookmarks else deadline):
                 await ready.wait()
     if expired and bookmarks:
         await response.write(printer.line(watcher, watcher.bookmark()))

@@ -90,8 +90,14 @@ class Shim:
             try:
                 self._obey(channel, order)
             except (OSError, KeyError, TypeError, ValueError) as error:
-                container = {"container": order["container"]} if order.get("do") == "start" else {}
-                self._send(channel, {"error": f"{type(error).__name__}: {error}", **container})
+                self._refuse(channel, order, error)
+
+    def _refuse(self, channel: wire.Channel, order: dict[str, Any], error: Exception) -> None:
+        """Say why an order is not obeyed; a command that could not begin has ended with that."""
+        container = {"container": order["container"]} if order.get("do") == "start" else {}
+        self._send(channel, {"error": f"{type(error).__name__}: {error}", **container})
+        if order.get("do") == "exec":
+            self._send(channel, {"exited": children.NOT_EXECUTABLE, "signal": 0})
 
     def _obey(self, channel: wire.Channel, order: dict[str, Any]) -> None:
         match order.get("do"):
@@ -249,7 +255,7 @@ class Shim:
             try:
                 self._exec_beside(channel, order, descriptors)
             except (OSError, KeyError, TypeError, ValueError) as error:
-                self._send(channel, {"error": f"{type(error).__name__}: {error}"})
+                self._refuse(channel, order, error)
 
     def _exec_beside(self, channel: wire.Channel, order: dict[str, Any], descriptors: list[int]) -> None:
         like = self._commands.get(order.get("like") or next(iter(self._commands), ""))

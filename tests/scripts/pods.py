@@ -20,7 +20,7 @@ import pytest
 from support.fixtures import unavailable
 
 SCRIPTS: Final = Path(__file__).parents[2] / "src/bireme/planning/scripts"
-NAMES: Final = ("kubexec", "launch", "passwd", "session", "torch-launch", "torch-node", "worker")
+NAMES: Final = ("guard", "kubexec", "launch", "passwd", "session", "torch-launch", "torch-node", "worker")
 SHELLS: Final = {"dash": "dash", "ash": "busybox", "bash": "bash"}
 """What /bin/sh is in a pod, by name: the program."""
 PATH: Final = "/mnt/applets:/usr/local/bin:/usr/bin:/bin"

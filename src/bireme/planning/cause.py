@@ -23,7 +23,9 @@ _PROCESS: Final = re.compile(r"Process name:\s*\[.*,\s*([0-9]+)\]\s*Exit code:\s
 _RANK_ON_NODE: Final = re.compile(
     r"process rank ([0-9]+) with PID [0-9]+ on node (\S+)(?:\s+exited on\s+signal ([0-9]+)(?: \(([^)]*)\))?)?"
 )
-_ABORT: Final = re.compile(r"MPI_ABORT was invoked on rank ([0-9]+)", re.IGNORECASE)
+_ABORT: Final = re.compile(
+    r"MPI_ABORT was invoked on rank ([0-9]+)(?:(?:.*\n){1,2}.*errorcode:? (-?[0-9]+))?", re.IGNORECASE
+)
 # What a node says of its own at the end of a launcher's message, where it can know.
 _LACKING: Final = "bireme: the kernel killed a process of {} for want of memory"
 _LACKED: Final = re.compile(_LACKING.format(r"(\S+)"))
@@ -110,9 +112,11 @@ def _rank_behind(
     if match := _RANK_ON_NODE.search(text):
         return _on_node(first, match, workers, worker_of)
     if match := _ABORT.search(text):
-        rank = int(match[1])
+        rank, code = int(match[1]), int(match[2] or 0) & 0xFF
         worker = _named(worker_of(rank), workers, first.replica)
-        return msgspec.structs.replace(first, replica=worker, rank=rank, container="")
+        return msgspec.structs.replace(
+            first, replica=worker, rank=rank, exit_code=code or first.exit_code, container=""
+        )
     return first
 
 

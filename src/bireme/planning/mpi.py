@@ -60,7 +60,7 @@ class MPICrew(LaunchCrew):
 
     def children(self, observed: Observed) -> list[Manifest]:
         files = {"hostfile": build_hostfile(self._mpi, self._workers, self._slots)}
-        return build_children(self.site(observed), observed, files, ["launch"])
+        return build_children(self.site(observed), observed, files, ["launch", "guard"])
 
     def launcher_spec(self, observed: Observed, mode: Mode) -> Manifest:
         site = self.site(observed)

@@ -1,5 +1,7 @@
 """What is kept of a last message."""
 
+import pytest
+
 from bireme.planning.cause import tail
 from support.launcher_words import LOST, cause
 
@@ -89,3 +91,15 @@ def test_the_words_of_the_rank_that_failed_are_not_lost_among_those_of_its_peers
         for word in ("Socket", "Delaying", "NOTE", "---", "PMIX", "setpgid", "reachable")
         if word in first.message
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [("\n  Proc: [[48879,1],3]\n  Errorcode: 7\n", 7), ("\nwith errorcode -1.\n", 255), ("\n", 1), ("", 1)],
+    ids=["5.0", "4.1", "without a code", "cut off"],
+)
+def test_the_code_of_an_abort_is_the_ranks_not_that_of_an_mpirun_which_was_ended(
+    said: str, code: int
+) -> None:
+    first = cause(f"MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD{said}")
+    assert (first.replica, first.rank, first.exit_code) == ("job-worker-1", 3, code)

@@ -1,0 +1,151 @@
+"""An mpirun that waits for ranks which have ended is told to end; one that may have any is let be."""
+
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from scripts.jobs import Job, MakeJob
+from scripts.mpi import hosts, mpirun
+from scripts.pods import UNKNOWN_UID, Container, eventually
+
+HASTY: Final = {"BIREME_GUARD_SECONDS": "1", "BIREME_GUARD_PAUSE": "1"}
+SAYS: Final = (
+    "bireme: no rank is left on any worker, but mpirun has waited for 1 s, "
+    "a fault of Open MPI 5: it is ended\n"
+)
+LOOKS: Final = 5
+"""More than it takes to be sure."""
+# Open MPI 5.0 at times hangs after programs that end before all nodes have started theirs.
+MEET: Final = """
+touch "/mnt/output/here.$OMPI_COMM_WORLD_RANK"
+until [ -e /mnt/output/here.0 ] && [ -e /mnt/output/here.1 ]; do sleep 0.1; done
+sleep 1
+"""
+WAIT: Final = "until [ -e /mnt/output/go ]; do sleep 0.1; done"
+
+
+def launch(job: Job, script: str, version: str = "5.0") -> Container:
+    """Run a script on each worker, under the real mpirun, and see that all have begun."""
+    launcher = job.launch(mpirun(version), *hosts(job), "/bin/sh", "-c", MEET + script, env=HASTY)
+    eventually(lambda: len(list(job.output.glob("here.*"))) == len(job.workers), "ranks have begun")
+    return launcher
+
+
+def logins(workers: list[Container]) -> int:
+    return sum(worker.stderr.count("Accepted publickey") for worker in workers)
+
+
+def go(job: Job) -> None:
+    (job.output / "go").touch()
+
+
+@pytest.mark.parametrize(("shell", "uid"), [("dash", 0), ("ash", UNKNOWN_UID)])
+def test_an_mpirun_that_outlives_its_ranks_is_ended(make_job: MakeJob, shell: str, uid: int) -> None:
+    """The real one, which does not hear that they end."""
+    job = make_job(shell, uid)
+    job.start_workers()
+    launcher = launch(job, WAIT)
+    launcher.signal(signal.SIGSTOP)
+    go(job)
+    eventually(lambda: SAYS in launcher.stderr, "it is told to end")
+    launcher.signal(signal.SIGCONT)
+    assert launcher.wait() not in (0, 143)
+
+
+@pytest.mark.parametrize("shell", ["dash", "ash"])
+@pytest.mark.parametrize(
+    "script",
+    [f"[ $OMPI_COMM_WORLD_RANK = 0 ] || {{ {WAIT}; }}; echo well", f"({WAIT}; echo well) & exit 0"],
+    ids=["of which one goes on", "whose child goes on"],
+)
+def test_an_mpirun_with_ranks_is_let_be(make_job: MakeJob, shell: str, script: str) -> None:
+    job = make_job(shell)
+    workers = job.start_workers()
+    launcher = launch(job, script)
+    before = logins(workers)
+    eventually(lambda: logins(workers) >= before + LOOKS, "the guard has looked")
+    go(job)
+    assert launcher.ok() == "well\nwell\n"
+    assert SAYS not in launcher.stderr
+
+
+def test_an_mpirun_without_that_fault_is_not_watched(make_job: MakeJob) -> None:
+    job = make_job()
+    job.start_workers()
+    launcher = launch(job, WAIT, "4.1")
+    eventually(lambda: not any("guard" in line for line in launcher.commands()), "the guard has left")
+    go(job)
+    launcher.ok()
+
+
+# What asks a worker: it writes that it was called, and answers as the test wants.
+AGENT: Final = """
+[ "$2" = true ] && exit
+echo asked >>/mnt/output/asked
+cat "/mnt/output/answer.$1"
+"""
+IDLE: Final = "sleep 1000 & wait"
+BUSY: Final = "while :; do :; done"
+MPIRUN: Final = """#!/bin/sh
+[ "$1" = --version ] && { echo 'mpirun (Open MPI) 5.0.11'; exit; }
+trap 'exit 1' TERM
+"""
+
+
+def pretend(
+    job: Job, answers: Mapping[str, str], behaviour: str, env: Mapping[str, str] = HASTY
+) -> Container:
+    """An mpirun that never ends, and workers that say these things of its ranks, or nothing."""
+    config, program = job.launcher.volume("bireme"), job.launcher.volume("work") / "mpirun"
+    (config / "hostfile").write_text("".join(f"{name} slots=1\n" for name in answers))
+    (config / "agent").write_text(AGENT)
+    for name, answer in answers.items():
+        (job.output / f"answer.{name}").write_text(answer)
+    program.write_text(MPIRUN + behaviour)
+    program.chmod(0o755)
+    return job.launch("/mnt/work/mpirun", env={**env, "BIREME_AGENT": "/bin/sh /mnt/bireme/agent"})
+
+
+def asked(job: Job) -> int:
+    file = job.output / "asked"
+    return file.read_text().count("\n") if file.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("answers", "behaviour", "asks"),
+    [
+        # Whoever has ranks is asked alone from then on.
+        (("ended", "ranks"), IDLE, 1),
+        (("ended", ""), IDLE, 2),
+        (("idle", "idle"), IDLE, 2),
+        (("none", "none"), IDLE, 2),
+        (("ended", "ended"), BUSY, 2),
+    ],
+    ids=["a rank is left", "a worker is silent", "not begun", "no daemon", "it is at work"],
+)
+def test_an_mpirun_that_may_have_reasons_is_let_be(
+    make_job: MakeJob, answers: tuple[str, str], behaviour: str, asks: int
+) -> None:
+    job = make_job(workers=0)
+    launcher = pretend(job, dict(zip(("w-0", "w-1"), answers, strict=True)), behaviour)
+    eventually(lambda: asked(job) > LOOKS * asks, "the guard has looked")
+    assert SAYS not in launcher.stderr
+    assert not launcher.ends(0)
+
+
+@pytest.mark.parametrize(("shell", "other"), [("dash", "ended"), ("ash", "idle"), ("bash", "none")])
+def test_any_shell_ends_an_mpirun_whose_ranks_have_ended(make_job: MakeJob, shell: str, other: str) -> None:
+    job = make_job(shell, workers=0)
+    launcher = pretend(job, {"w-0": "ended", "w-1": other}, IDLE)
+    assert launcher.wait() == 1
+    assert launcher.stderr == f"bireme: all 2 workers are reachable\n{SAYS}"
+
+
+def test_a_guard_can_be_sent_away(make_job: MakeJob) -> None:
+    job = make_job(workers=0)
+    launcher = pretend(job, {"w-0": "ended"}, IDLE, {"BIREME_GUARD_SECONDS": "0"})
+    eventually(lambda: any("sleep 1000" in line for line in launcher.commands()), "mpirun runs")
+    eventually(lambda: not any("guard" in line for line in launcher.commands()), "the guard has left")
+    assert asked(job) == 0

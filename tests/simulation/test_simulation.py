@@ -13,7 +13,7 @@ from bireme.testing.simulation.campaign import Figures, run_tapes
 from bireme.testing.simulation.catalogue import SORTS, clean_state, play, tape_of
 from bireme.testing.simulation.exhaustive import pairs, singles
 from bireme.testing.simulation.runner import simulate
-from bireme.testing.simulation.scenarios import SCENARIOS, SHAPES
+from bireme.testing.simulation.scenarios import PAGED, SCENARIOS, SHAPES
 from bireme.testing.simulation.tape import Fault, Tape, decode, encode
 
 LONG = bool(os.environ.get("BIREME_LONG"))
@@ -80,7 +80,7 @@ def share(tapes: Iterable[Tape], stride: int, part: int) -> Iterator[Tape]:
 
 
 @pytest.mark.parametrize("part", range(SLICES))
-@pytest.mark.parametrize("name", [shape.name for shape in SHAPES])
+@pytest.mark.parametrize("name", [shape.name for shape in (*SHAPES, *PAGED)])
 def test_one_fault_in_any_place_breaks_no_rule(name: str, part: int) -> None:
     check(run_tapes(share(singles(name), SINGLES_STRIDE, part)))
 

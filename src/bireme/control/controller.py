@@ -6,7 +6,6 @@ nothing that a new process could not find out again.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence, Sized
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,18 +13,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bireme.api.colossalai import ColossalAIJob
-from bireme.api.core import ConfigMap, Pod, Service
+from bireme.api.core import Pod
 from bireme.api.kinds import JOB_KINDS, Kind
-from bireme.api.meta import ObjectMeta
 from bireme.api.mpi import MPIJob
 from bireme.control.events import EventRecorder
 from bireme.control.executor import Done, Executor, NotLeadingError
 from bireme.control.expectations import Expectations, Written, metadata_of, version_number
-from bireme.control.groups import GroupObject, group_resource, members_of
+from bireme.control.followed import Followed
+from bireme.control.groups import group_resource
 from bireme.control.jobs import JobKey, JobObject, UnreadableJobError, Verdicts, decode_job
 from bireme.control.keys import generate_keys
 from bireme.control.metrics import Metrics
-from bireme.control.phases import phase_word
 from bireme.control.queue import WorkQueue
 from bireme.control.releases import Releases
 from bireme.control.times import Clock, WallClock
@@ -34,12 +32,11 @@ from bireme.kube.cache import Cache
 from bireme.kube.cancelling import raise_if_cancelled
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
-from bireme.kube.resources import CONFIG_MAPS, PODS, SERVICES, resource_of
+from bireme.kube.resources import resource_of
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import CreatePod, EmitEvent
 from bireme.planning.engines import finalizer, has_groups
-from bireme.planning.identity import MANAGED_BY
-from bireme.planning.observed import Child, Job, Keys
+from bireme.planning.observed import Job, Keys
 
 log = logging.getLogger("bireme.controller")
 
@@ -51,7 +48,6 @@ BEHIND_SECONDS = 10.0
 """How long a job waits for its caches to show what was written before it is looked at all the same."""
 SHORTEST_WAIT_SECONDS = 0.02
 """So that a plan which asks to be woken at once can't keep a core busy."""
-SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 
 
 class OutdatedError(Exception):
@@ -111,52 +107,18 @@ class Controller:
             self._pass_seconds,
         )  # fmt: skip
         self.metrics = metrics or Metrics()
-        self._make_caches(client, namespace, with_pod_groups=with_pod_groups and has_groups(engine))
-        self._watch_metrics()
-
-    def _make_caches(self, client: Client, namespace: str | None, *, with_pod_groups: bool) -> None:
-        self._jobs: dict[str, Cache[JobObject]] = {
-            name: Cache(
-                client,
-                resource_of(kind),
-                JobObject,
-                namespace=namespace,
-                on_change=lambda old, new, name=name: self._job_changed(name, old, new),  # type: ignore[misc]
-            )
-            for name, kind in self._kinds.items()
-        }
-        changed = self._child_changed
-        self._pods: Cache[Pod] = Cache(
-            client, PODS, Pod, namespace=namespace, label_selector=SELECTOR, on_change=self._pod_changed
+        self._followed = Followed(
+            client,
+            self._kinds,
+            self._groups if with_pod_groups and has_groups(engine) else None,
+            namespace,
+            job_changed=self._job_changed,
+            pod_changed=self._pod_changed,
+            child_changed=self._child_changed,
         )
-        held = finalizer(self._settings.gang_engine)
-        self._releases = Releases(client, held, self._pods.get, self._may_write)
-        self._children: dict[str, Cache[Any]] = {
-            "Service": Cache(
-                client, SERVICES, Service, namespace=namespace, label_selector=SELECTOR, on_change=changed
-            ),
-            "ConfigMap": Cache(
-                client,
-                CONFIG_MAPS,
-                ConfigMap,
-                namespace=namespace,
-                label_selector=SELECTOR,
-                on_change=changed,
-            ),
-        }
-        if with_pod_groups:
-            self._children["PodGroup"] = Cache(
-                client,
-                self._groups,
-                GroupObject,
-                namespace=namespace,
-                label_selector=SELECTOR,
-                on_change=changed,
-            )
-
-    def _watch_metrics(self) -> None:
+        self._releases = Releases(client, finalizer(engine), self._followed.pods.get, may_write)
         self.metrics.watch_queue("jobs", self.queue.statistics)
-        self.metrics.watch_jobs(self.job_phases)
+        self.metrics.watch_jobs(self._followed.phases)
 
     # ---- running
 
@@ -167,7 +129,7 @@ class Controller:
             for cache in caches:
                 tasks.create_task(cache.run())
             await asyncio.gather(*(cache.wait_synced() for cache in caches))
-            log.info("caches are in step", extra={"jobs": sum(map(len, self._jobs.values()))})
+            log.info("caches are in step", extra={"jobs": sum(map(len, self._followed.jobs.values()))})
             tasks.create_task(self._releases.run())
             for _ in range(self._workers):
                 tasks.create_task(self._work())
@@ -178,34 +140,22 @@ class Controller:
 
     def not_ready(self) -> list[str]:
         """The caches that are not in step yet, each with what is in its way."""
-        return [
-            f"{cache.resource.full_name}: {cache.last_error or 'not listed yet'}"
-            for cache in self.caches()
-            if not cache.is_synced
-        ]
+        return self._followed.not_ready()
 
     def caches(self) -> list[Cache[Any]]:
         """Everything that is followed."""
-        return [*self._jobs.values(), self._pods, *self._children.values()]
+        return self._followed.caches()
 
     def statistics(self) -> dict[str, Any]:
         """Figures for people and tests; `remembered` counts what is kept of all jobs, beside the caches."""
         return {
             "remembered": sum(map(len, self._memories)),
             "queue": self.queue.statistics(),
-            "jobs": sum(map(len, self._jobs.values())),
-            "pods": len(self._pods),
+            "jobs": sum(map(len, self._followed.jobs.values())),
+            "pods": len(self._followed.pods),
             "expecting": len(self._expectations),
             "lostEvents": self._events.failures,
         }
-
-    def job_phases(self) -> Counter[tuple[str, str]]:
-        """How many jobs of each kind are in each phase."""
-        counts: Counter[tuple[str, str]] = Counter()
-        for name, cache in self._jobs.items():
-            for obj in cache.all():
-                counts[name, phase_word(obj)] += 1
-        return counts
 
     async def _work(self) -> None:
         while (key := await self.queue.get()) is not None:
@@ -248,7 +198,7 @@ class Controller:
 
     def _uid_of(self, key: JobKey) -> str:
         """The UID of the job that has the name; none if nobody has it."""
-        obj = self._jobs[key.kind].get(key.namespace, key.name)
+        obj = self._followed.job(key)
         return obj.metadata.uid if obj is not None else ""
 
     def _words(self, key: JobKey) -> dict[str, str]:
@@ -275,11 +225,11 @@ class Controller:
 
     def _decide(self, key: JobKey) -> Decided | None:
         """What is to be done, as far as the caches tell; None if that is nothing, or not for now."""
-        obj = self._jobs[key.kind].get(key.namespace, key.name)
+        obj = self._followed.job(key)
         if obj is None or not self._may_write():
             return None
         uid = obj.metadata.uid
-        if not self._expectations.are_met(uid, self._look):
+        if not self._expectations.are_met(uid, self._followed.look):
             # The cache that is behind calls us when it has caught up, unless what we wrote is gone by then.
             self.queue.add_after(key, BEHIND_SECONDS)
             return None
@@ -294,16 +244,10 @@ class Controller:
 
     def _observe(self, job: Job, invalid: tuple[str, ...]) -> Observed:
         uid = job.metadata.uid
-        pods = sorted(self._pods.by_owner(uid), key=lambda pod: pod.metadata.name)
-        children = [
-            Child(kind, child.metadata, getattr(child, "data", None), members_of(child))
-            for kind, cache in self._children.items()
-            for child in sorted(cache.by_owner(uid), key=lambda child: str(child.metadata.name))
-        ]
         return Observed(
             job,
-            tuple(pods),
-            (*children, *self._unwatched.children(job)),
+            self._followed.pods_of(uid),
+            (*self._followed.children_of(uid), *self._unwatched.children(job)),
             self._keys(job),
             invalid,
             self._taken.get(uid, ()),
@@ -392,16 +336,6 @@ class Controller:
         self.metrics.start_seconds.labels(key.kind).observe(max(0.0, (start - created).total_seconds()))
 
     # ---- what has changed
-
-    def _look(self, kind: str, namespace: str, name: str) -> tuple[ObjectMeta | None, int]:
-        cache: Cache[Any] | None = self._jobs.get(kind) or self._children.get(kind)
-        if kind == "Pod":
-            cache = self._pods
-        if cache is None:
-            # Nobody watches these; that they were written is all there is to know.
-            return None, 1 << 62
-        found = cache.get(namespace, name)
-        return (found.metadata if found is not None else None), version_number(cache.resource_version)
 
     def _job_changed(self, kind: str, old: JobObject | None, new: JobObject | None) -> None:
         obj = new or old

@@ -47,7 +47,7 @@ class Cache(Generic[T]):
         index_by_owner: bool = True,
         on_change: OnChange[T] | None = None,
         silence_seconds: float = SILENCE_SECONDS,
-        page_size: int = 500,
+        page_size: int | None = None,
     ) -> None:
         self.resource = resource
         self.last_error: KubeError | None = None

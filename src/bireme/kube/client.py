@@ -55,11 +55,13 @@ class Client:
         clock: Clock = _SYSTEM_CLOCK,
         random: Callable[[], float] = random_module.random,
         field_manager: str = "bireme",
+        page_size: int = 500,
     ) -> None:
         self.clock = clock
         self.random = random
         self._transport = transport
         self._field_manager = field_manager
+        self._page_size = page_size
         self._caller = Caller(transport, clock, random)
 
     def guarded(self, may_write: Callable[[], bool]) -> "Client":
@@ -104,7 +106,7 @@ class Client:
         type: type[T],  # noqa: A002
         label_selector: str = "",
         field_selector: str = "",
-        page_size: int = 500,
+        page_size: int | None = None,
         on_malformed: OnMalformed | None = None,
     ) -> Listing[T]:
         """All objects, as they were at one moment.
@@ -112,10 +114,10 @@ class Client:
         Begins again when its pages are compacted away under its hands, in the end without pages. An object
         that does not fit `type` is left out where `on_malformed` takes note of it, else DecodeError.
         """
-        selectors = _selectors(label_selector, field_selector)
+        selectors, size = _selectors(label_selector, field_selector), page_size or self._page_size
         for _ in range(_RESTARTED_LISTS):
             with contextlib.suppress(Gone):
-                return await self._pages(resource, namespace, type, selectors, page_size, on_malformed)
+                return await self._pages(resource, namespace, type, selectors, size, on_malformed)
         return await self._pages(resource, namespace, type, selectors, 0, on_malformed)
 
     async def _pages(

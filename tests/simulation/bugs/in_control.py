@@ -13,7 +13,7 @@ BUGS = (
         "own-write gate skipped",
         CONTROLLER,
         "Controller._decide",
-        "if not self._expectations.are_met(uid, self._look):",
+        "if not self._expectations.are_met(uid, self._followed.look):",
         "if False:",
     ),
     Bug("deletions not waited for", EXECUTOR, "Executor._delete", "if there:", "if False:"),
@@ -40,10 +40,10 @@ BUGS = (
     ),
     Bug(
         "adopted by label",
-        CONTROLLER,
-        "Controller._observe",
-        "self._pods.by_owner(uid)",
-        '[p for p in self._pods.all() if p.metadata.labels.get("bireme.dev/job-uid") == uid]',
+        "control.followed",
+        "Followed.pods_of",
+        "self.pods.by_owner(uid)",
+        '[p for p in self.pods.all() if p.metadata.labels.get("bireme.dev/job-uid") == uid]',
     ),
     Bug(
         "another's pod taken for our own",

@@ -14,6 +14,20 @@ BUGS = (
         "vanished = []",
     ),
     Bug(
+        "first page taken for the whole list",
+        "kube.client",
+        "Client._pages",
+        "if not page.metadata.continue_:",
+        "if page.metadata:",
+    ),
+    Bug(
+        "last page taken for the whole list",
+        "kube.client",
+        "Client._pages",
+        "listing.items.extend(with_type(resource, item) for item in page.items or ())",
+        "listing.items[:] = [with_type(resource, item) for item in page.items or ()]",
+    ),
+    Bug(
         "expired watch not listed again",
         CACHE,
         "_calls_for_a_list",

@@ -8,7 +8,7 @@ from bireme.testing.simulation.course import Result
 from bireme.testing.simulation.ending import State, difference
 from bireme.testing.simulation.judge import Violation
 from bireme.testing.simulation.runner import simulate
-from bireme.testing.simulation.scenarios import OTHERS, RECREATED, SCENARIOS, SHAPES
+from bireme.testing.simulation.scenarios import OTHERS, PAGED, RECREATED, SCENARIOS, SHAPES, Scenario
 from bireme.testing.simulation.tape import Fault, Place, Tape
 
 
@@ -70,7 +70,8 @@ _FAMILIES: Final = ((CALLS, 0.45, 90), (WATCHES, 0.25, 60), (MISHAPS, 0.3, 90))
 """The sorts of each place, how often it is chosen, and the last number that is."""
 _MOST_FAULTS: Final = 8
 _TURNS: Final = 16
-_RECREATED_TURN: Final = 9
+_SPECIAL: Final[dict[int, tuple[Scenario, ...]]] = {4: PAGED, 9: RECREATED}
+"""Whose turn it is once in so many seeds."""
 _RARE: Final = 0.25
 """How often a fault is kept that changes the end: little can be said of such runs."""
 
@@ -91,8 +92,8 @@ def tape_of(seed: int) -> Tape:
 
 
 def _scenario(seed: int, point: float) -> str:
-    """Any of the scenarios; now and then one of a job that comes back under its name."""
-    choice = RECREATED if seed % _TURNS == _RECREATED_TURN else (*SHAPES, *OTHERS)
+    """Any of the scenarios; now and then one of a job in pages, or of one that comes back under its name."""
+    choice = _SPECIAL.get(seed % _TURNS, (*SHAPES, *OTHERS))
     return choice[int(point * len(choice))].name
 
 

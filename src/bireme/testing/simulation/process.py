@@ -59,8 +59,9 @@ class TimeOfDay:
 class ControllerProcess:
     """One of the controllers; whenever it ends it is started again, with a new identity."""
 
-    def __init__(self, name: str, cluster: Cluster, network: Network) -> None:
+    def __init__(self, name: str, cluster: Cluster, network: Network, page_size: int = 500) -> None:
         self.name = name
+        self._page_size = page_size
         self.identity = ""
         self.controller: Controller | None = None
         self.died: BaseException | None = None
@@ -90,7 +91,7 @@ class ControllerProcess:
     async def _live(self, connection: Connection) -> None:
         random = self._cluster.random.random
         clock, metrics = VirtualClock(self._loop), Metrics()
-        client = Client(connection, clock=clock, random=random)
+        client = Client(connection, clock=clock, random=random, page_size=self._page_size)
         election = LeaderElection(
             Client(connection, clock=clock, random=random), NAMESPACE_OF_LEASES, LEASE_NAME,
             self.identity, lease_seconds=LEASE_SECONDS, renew_deadline=RENEW_SECONDS,

@@ -45,7 +45,10 @@ class _JobCourse(Course):
         user = User(self.cluster, scenario.kind, NAME, scenario.steps)
         nodes.may_finish = lambda: user.is_done
         user.on_done = nodes.release
-        processes = [ControllerProcess(name, self.cluster, self.network) for name in ("alpha", "beta")]
+        processes = [
+            ControllerProcess(name, self.cluster, self.network, scenario.page_size)
+            for name in ("alpha", "beta")
+        ]
         self.processes = processes
         Mishaps(self.cluster, self.network, nodes, processes, scenario)
         judge.clocks_are_right = lambda: not any(process.time_of_day.wrong_by for process in processes)

@@ -34,6 +34,8 @@ class Scenario(NamedTuple):
     """How many runs of a replica end without waiting for the user."""
     hurried: bool = False
     """Whether its time may be up before all of it is there: then only how it ended is compared."""
+    page_size: int = 500
+    """How many objects a controller asks for at a time."""
 
 
 # ---- what a user waits for
@@ -252,6 +254,13 @@ def _recreated(scenario: Scenario) -> Scenario:
     return scenario._replace(name=name, steps=(_DELETE, Step(_gone, scenario.manifest)))
 
 
+PAGED: Final = (
+    _generic("paged", [replicas("worker", 3, restartPolicy=_TWICE)], {**_THREE, "job-worker-1": (1, 0)},
+             _PAUSE, _RESUME, service=_PORTS, scheduler=_QUEUE)._replace(page_size=1),
+    _launched("MPIJob", "paged", 3, _LAUNCHER, scheduler=_QUEUE)._replace(page_size=2),
+)  # fmt: skip
+"""Jobs with so many children that a list of them comes in pages."""
+
 RECREATED: Final = tuple(_recreated(scenario) for scenario in SHAPES if scenario.name.endswith("-plain"))
 
-SCENARIOS: Final = {scenario.name: scenario for scenario in (*SHAPES, *OTHERS, *RECREATED)}
+SCENARIOS: Final = {scenario.name: scenario for scenario in (*SHAPES, *OTHERS, *PAGED, *RECREATED)}

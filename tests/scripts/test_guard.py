@@ -90,26 +90,31 @@ AGENT: Final = """
 echo asked >>/mnt/output/asked
 cat "/mnt/output/answer.$1"
 """
-IDLE: Final = "sleep 1000 & wait"
-BUSY: Final = "while :; do :; done"
-MPIRUN: Final = """#!/bin/sh
-[ "$1" = --version ] && { echo 'mpirun (Open MPI) 5.0.11'; exit; }
-trap 'exit 1' TERM
+MPIRUN: Final = "#!/bin/sh\ntrap 'exit 1' TERM\n"
+IDLE: Final = f"{MPIRUN}sleep 1000 & wait"
+BUSY: Final = f"{MPIRUN}while :; do :; done"
+BLOCKED: Final = """#!/mnt/venv/bin/python
+import os, select, signal
+reader, writer = os.pipe()
+os.dup2(writer, 1)
+waiting = select.epoll()
+waiting.register(1, select.EPOLLOUT)
+signal.pause()
 """
 
 
 def pretend(
     job: Job, answers: Mapping[str, str], behaviour: str, env: Mapping[str, str] = HASTY
 ) -> Container:
-    """An mpirun that never ends, and workers that say these things of its ranks, or nothing."""
-    config, program = job.launcher.volume("bireme"), job.launcher.volume("work") / "mpirun"
+    """A program for mpirun, and workers that say these things of its ranks, or nothing."""
+    config, program = job.launcher.volume("bireme"), job.launcher.volume("work") / "prterun"
     (config / "hostfile").write_text("".join(f"{name} slots=1\n" for name in answers))
     (config / "agent").write_text(AGENT)
     for name, answer in answers.items():
         (job.output / f"answer.{name}").write_text(answer)
-    program.write_text(MPIRUN + behaviour)
+    program.write_text(behaviour)
     program.chmod(0o755)
-    return job.launch("/mnt/work/mpirun", env={**env, "BIREME_AGENT": "/bin/sh /mnt/bireme/agent"})
+    return job.launch("/mnt/work/prterun", env={**env, "BIREME_AGENT": "/bin/sh /mnt/bireme/agent"})
 
 
 def asked(job: Job) -> int:
@@ -126,8 +131,9 @@ def asked(job: Job) -> int:
         (("idle", "idle"), IDLE, 2),
         (("none", "none"), IDLE, 2),
         (("ended", "ended"), BUSY, 2),
+        (("ended", "ended"), BLOCKED, 2),
     ],
-    ids=["a rank is left", "a worker is silent", "not begun", "no daemon", "it is at work"],
+    ids=["a rank is left", "a worker is silent", "not begun", "no daemon", "it is at work", "nobody reads"],
 )
 def test_an_mpirun_that_may_have_reasons_is_let_be(
     make_job: MakeJob, answers: tuple[str, str], behaviour: str, asks: int
@@ -153,3 +159,51 @@ def test_a_guard_can_be_sent_away(make_job: MakeJob) -> None:
     eventually(lambda: any("sleep 1000" in line for line in launcher.commands()), "mpirun runs")
     eventually(lambda: not any("guard" in line for line in launcher.commands()), "the guard has left")
     assert asked(job) == 0
+
+
+# Stands for mpirun's daemon: it does what it is told; descriptor 3 is one from which nothing comes.
+DAEMON: Final = """#!/bin/sh
+eval "$1"
+"""
+STAY: Final = ": >/tmp/ready; read -r x <&3"
+SAYING: Final = {
+    "a rank runs": ("sleep 1000 & : >/tmp/ready; wait", "ranks"),
+    "a rank has not begun its program": (f"({STAY}) & wait", "ranks"),
+    "what a rank has left, without variables": (f"(env -i sleep 1000 &); {STAY}", "ranks"),
+    "what a rank has left, in a session of its own": (
+        f"(PMIX_NAMESPACE=${{2%0}}1 setsid sleep 1000 &); {STAY}",
+        "ranks",
+    ),
+    "ranks have ended": (f"/bin/true; {STAY}", "ended"),
+    "ranks have not begun": (STAY, "idle"),
+    "who has started the daemon has done more": (f'/bin/true; setsid "$0" "{STAY}" "$2" & wait', "idle"),
+}
+ASK: Final = """
+set -f
+mkfifo /tmp/nothing
+exec 3<>/tmp/nothing
+$START /mnt/work/prted "$DO" prterun-job-launcher-77@0 &
+until [ -e /tmp/ready ]; do sleep 0.05; done
+exec /bin/sh -c "b_mine='prterun-job-launcher[^@]*-$ASKED'$LOOK"
+"""
+
+
+def answer(job: Job, do: str, pid: int = 77) -> str:
+    guard = (job.launcher.volume("bireme") / "guard").read_text()
+    program = job.launcher.volume("work") / "prted"
+    program.write_text(DAEMON)
+    program.chmod(0o755)
+    # Who starts a daemon does not lead the session.
+    start = "" if 'setsid "$0"' in do else "setsid"
+    env = {"DO": do, "ASKED": str(pid), "LOOK": guard.split("b_look='")[1].split("'\n")[0], "START": start}
+    return job.launcher.start("/bin/sh", "-c", ASK, env=env).ok()
+
+
+@pytest.mark.parametrize("shell", ["dash", "ash", "bash"])
+@pytest.mark.parametrize(("do", "says"), SAYING.values(), ids=SAYING)
+def test_a_worker_tells_whether_ranks_are_left(make_job: MakeJob, shell: str, do: str, says: str) -> None:
+    assert answer(make_job(shell, workers=0), do) == f"{says}\n"
+
+
+def test_a_worker_does_not_take_anothers_daemon_for_ours(make_job: MakeJob) -> None:
+    assert answer(make_job(workers=0), SAYING["a rank runs"][0], pid=7) == "none\n"

@@ -70,9 +70,11 @@ def test_an_mpirun_with_ranks_is_let_be(make_job: MakeJob, shell: str, script: s
     launcher = launch(job, script)
     before = logins(workers)
     eventually(lambda: logins(workers) >= before + LOOKS * len(workers), "the guard has looked")
-    go(job)
-    assert launcher.ok() == "well\nwell\n"
     assert SAYS not in launcher.stderr
+    go(job)
+    code = launcher.wait()
+    # Once in some hundreds of runs it has the very fault, now that its ranks have ended.
+    assert (code, launcher.stdout) == (0, "well\nwell\n") or SAYS in launcher.stderr
 
 
 def test_an_mpirun_without_that_fault_is_not_watched(make_job: MakeJob) -> None:

@@ -86,6 +86,22 @@ def test_an_mpirun_without_that_fault_is_not_watched(make_job: MakeJob) -> None:
     launcher.ok()
 
 
+def test_a_guard_leaves_with_its_mpirun_long_before_it_would_look_again(make_job: MakeJob) -> None:
+    """As where somebody runs mpirun by hand: the container goes on."""
+    job = make_job()
+    workers = job.start_workers()
+    (job.launcher.volume("bireme") / "by-hand").write_text('/bin/sh /mnt/bireme/launch "$@"; sleep 1000')
+    command = "/bin/sh", "-c", MEET + WAIT
+    launcher = job.start_launcher("by-hand", mpirun("5.0"), *hosts(job), *command)
+    eventually(lambda: len(list(job.output.glob("here.*"))) == len(job.workers), "ranks have begun")
+    before = logins(workers)
+    # 1, 2, 4, 8 seconds after its start; the next look would be 16 seconds later.
+    eventually(lambda: logins(workers) >= before + 3, "the guard has looked")
+    go(job)
+    eventually(lambda: any("sleep 1000" in line for line in launcher.commands()), "mpirun has ended")
+    eventually(lambda: not any("guard" in line for line in launcher.commands()), "the guard has left", 8)
+
+
 # What asks a worker: it writes that it was called, and answers as the test wants.
 AGENT: Final = """
 [ "$2" = true ] && exit

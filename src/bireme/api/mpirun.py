@@ -5,7 +5,7 @@ once, so that admission and planning agree on what is an option and what is a va
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -41,6 +41,24 @@ DROPPED_OPTIONS: Final = frozenset({"enable-recovery", "max-restarts"})
 """Options that make Open MPI 4.1 report success when a rank failed."""
 
 _PER_NODE: Final = re.compile(r"ppr:([0-9]+):node\b.*", re.IGNORECASE)
+_OVERSUBSCRIBED: Final = re.compile(r":oversubscribe", re.IGNORECASE)
+"""The value of a `--map-by` that names no policy."""
+_MAPPING_OPTIONS: Final = frozenset(
+    {"N", "npernode", "npersocket", "pernode", "bynode", "byslot", "ppr", "rankfile", "rf"}
+)
+"""Options that choose a mapping of ranks to workers, beside `--map-by POLICY`."""
+_BINDING_OPTIONS: Final = frozenset(
+    {"cpu-list", "cpu-set", "cpus-per-proc", "cpus-per-rank", "rankfile", "rf"}
+)
+"""Options that bind ranks to CPUs, beside `--bind-to POLICY` and `--map-by POLICY:PE=N`."""
+_BINDING_PARAMETERS: Final = frozenset(
+    {
+        "hwloc_base_binding_policy",
+        "hwloc_base_cpu_list",
+        "hwloc_default_binding_policy",
+        "hwloc_default_cpu_list",
+    }
+)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -78,6 +96,14 @@ def parse_options(arguments: Sequence[str]) -> list[Option]:
     return options
 
 
+def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split a command line of mpirun into its options and what it runs, with that program's arguments."""
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        position = parse_options(words[position:])[0].end + position
+    return list(words[:position]), list(words[position:])
+
+
 def _values(name: str, arguments: Sequence[str], start: int) -> tuple[str, ...]:
     if (arity := _ARITY.get(name)) is not None:
         return tuple(arguments[start : start + arity])
@@ -86,15 +112,51 @@ def _values(name: str, arguments: Sequence[str], start: int) -> tuple[str, ...]:
 
 
 def normalize(arguments: Sequence[str]) -> list[str]:
-    """Write long options with two dashes, which 4.1 and 5.0 both take, and drop the harmful ones."""
+    """Write long options with two dashes, which 4.1 and 5.0 both take, and drop the harmful ones.
+
+    Oversubscription without a mapping is mapped by slot, as 4.1 does it anyway: 5.0 would put every rank on
+    the first worker.
+    """
     result: list[str] = []
-    for option in parse_options(arguments):
+    options = parse_options(arguments)
+    for option in options:
         if option.name in DROPPED_OPTIONS:
             continue
         first = arguments[option.index]
         is_long = first.startswith("-") and not first.startswith("--") and len(option.name) > 1
         result += [f"-{first}" if is_long else first, *option.values]
-    return result
+    if any(option.name == "oversubscribe" for option in options) and not any(map(_maps, options)):
+        result += ["--map-by", "slot"]
+    return [f"slot{word}" if _OVERSUBSCRIBED.fullmatch(word) else word for word in result]
+
+
+def _maps(option: Option) -> bool:
+    """Whether an option chooses a mapping of ranks to workers."""
+    return option.name == "map-by" or option.name in _MAPPING_OPTIONS
+
+
+def asks_to_bind(arguments: Sequence[str], parameters: Collection[str] = ()) -> bool:
+    """Whether mpirun's arguments or the names of MCA parameters choose how ranks are bound to CPUs."""
+    return any(map(_binds, parse_options(arguments))) or not _BINDING_PARAMETERS.isdisjoint(parameters)
+
+
+def binds_by_variable(name: str, value: str) -> bool:
+    """Whether an environment variable chooses how ranks are bound to CPUs."""
+    for prefix in ("OMPI_MCA_", "PRTE_MCA_"):
+        if name.startswith(prefix) and name.removeprefix(prefix) in _BINDING_PARAMETERS:
+            return value.partition(":")[0].lower() != "none"
+    return False
+
+
+def _binds(option: Option) -> bool:
+    words = option.value.lower().split(":")
+    if option.name == "bind-to":
+        return words[0] != "none"
+    if option.name == "map-by":
+        return any(word.startswith("pe=") for part in words for word in part.split(","))
+    if option.name in _TWO_VALUES:
+        return option.value in _BINDING_PARAMETERS
+    return option.name in _BINDING_OPTIONS
 
 
 def process_count(arguments: Sequence[str]) -> int | None:

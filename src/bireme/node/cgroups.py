@@ -20,6 +20,8 @@ LEAF: Final = "bireme-daemon"
 _ROOT: Final = Path("/sys/fs/cgroup")
 _OWN: Final = Path("/proc/self/cgroup")
 _CONTROLLERS: Final = ("memory", "cpu")
+_CPUSET: Final = "cpuset"
+_HANDED_DOWN: Final = (*_CONTROLLERS, _CPUSET)
 _PERIOD: Final = 100_000
 _NANOS: Final = 10**9
 
@@ -29,6 +31,8 @@ class Made(NamedTuple):
 
     folders: list[str]
     missing: tuple[str, ...] = ()
+    has_cpus: bool = True
+    """Whether the container is held to the CPUs that it was given, if any."""
 
 
 class Limits:
@@ -42,8 +46,13 @@ class Limits:
         """What can be limited: memory, cpu, both or neither."""
         return tuple(controller for controller in _CONTROLLERS if controller in self._roots)
 
-    def make(self, name: str, resources: Mapping[str, Any]) -> Made:
-        """The cgroups that hold a container to its limits."""
+    @property
+    def can_pin(self) -> bool:
+        """Whether a container can be held to some of the CPUs."""
+        return _CPUSET in self._roots
+
+    def make(self, name: str, resources: Mapping[str, Any], cpus: str = "") -> Made:
+        """Make the cgroups that hold a container to its limits, and to a list of CPUs if one is given."""
         limits = resources.get("limits") or {}
         wanted = {
             "memory": _amount(limits.get("memory")) // _NANOS,
@@ -57,7 +66,24 @@ class Limits:
                     made[self._make(name, controller, amount)] = None
             except (OSError, LookupError):
                 missing.append(controller)
-        return Made([str(folder) for folder in made], tuple(missing))
+        has_cpus = not cpus or self._pin(name, cpus, made)
+        return Made([str(folder) for folder in made], tuple(missing), has_cpus)
+
+    def _pin(self, name: str, cpus: str, folders: dict[Path, None]) -> bool:
+        """Hold a cgroup to some CPUs. Add its folder, and return whether that is possible."""
+        try:
+            folder = self._roots[_CPUSET] / f"bireme-{name}"
+            folder.mkdir(exist_ok=True)
+            memory = folder / "cpuset.mems"
+            if not memory.read_text().strip():
+                # Version 1 of cgroups takes no process without memory nodes; version 2 inherits them.
+                nodes = folder.parent / "cpuset.mems"
+                memory.write_text(nodes.read_text() if nodes.exists() else "")
+            (folder / "cpuset.cpus").write_text(cpus)
+        except (OSError, LookupError):
+            return False
+        folders[folder] = None
+        return True
 
     def _make(self, name: str, controller: str, amount: int) -> Path:
         folder = self._roots[controller] / f"bireme-{name}"
@@ -131,7 +157,7 @@ def settle(root: Path = _ROOT, own: Path = _OWN) -> None:
         if folder is None or _handed_down(folder):
             return
         there = (folder / "cgroup.controllers").read_text().split()
-        wanted = [controller for controller in _CONTROLLERS if controller in there]
+        wanted = [controller for controller in _HANDED_DOWN if controller in there]
         residents = {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
         if wanted and residents <= _ours():
             _move(folder, residents, wanted)
@@ -174,7 +200,7 @@ def _find_roots(root: Path, own: Path) -> dict[str, Path]:
         for controller in controllers.split(","):
             folder = root / controllers / path.lstrip("/")
             folder = folder if folder.is_dir() else root / controller / path.lstrip("/")
-            if controller in _CONTROLLERS and os.access(folder, os.W_OK):
+            if controller in _HANDED_DOWN and os.access(folder, os.W_OK):
                 found[controller] = folder
     return found
 
@@ -196,4 +222,4 @@ def _handed_down(folder: Path) -> list[str]:
         there = (folder / "cgroup.subtree_control").read_text().split()
     except OSError:
         return []
-    return [controller for controller in _CONTROLLERS if controller in there]
+    return [controller for controller in _HANDED_DOWN if controller in there]

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bireme.api.names import WORKER_TYPE
 from bireme.node.callers import DIRECTORY, DRIVER, ENVIRONMENT, PATH, with_callers
 from bireme.node.cgroups import Limits, Made
+from bireme.node.cpus import read_cores, share
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import NodeFolder, PodFolder
@@ -19,6 +21,7 @@ from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
 from bireme.node.substitutes import NOTHING, Needs, Substitutes, needs_of
 from bireme.node.volumes import VolumeError, part_of
+from bireme.planning.identity import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
 
 CONFIG_ERROR: Final = "CreateContainerConfigError"
 RUN_ERROR: Final = "RunContainerError"
@@ -128,8 +131,10 @@ class ProcessDriver:
         last_words.touch(mode=0o600)
         scratch = folder.path / "root"
         scratch.mkdir(mode=0o755, exist_ok=True)
-        held = self._hold(pod, container, attempt)
+        cpus = self._worker_cpus(pod, caller.needs)
+        held = self._hold(pod, container, attempt, cpus)
         found.limits(container, held.missing)
+        found.binding(has_cpus=held.has_cpus)
         found.services(caller.needs, can_mount=self.can_mount)
         return {
             "do": "start",
@@ -147,11 +152,19 @@ class ProcessDriver:
             "notices": found.notices,
         }
 
-    def _hold(self, pod: Object, container: Object, attempt: int) -> Made:
+    def _worker_cpus(self, pod: Object, needs: Needs) -> str:
+        """The CPUs of a worker whose ranks mpirun binds to CPUs; empty for all there are."""
+        labels = pod["metadata"].get("labels") or {}
+        index = labels.get(REPLICA_INDEX_LABEL, "")
+        if needs.binding_workers < 2 or labels.get(REPLICA_TYPE_LABEL) != WORKER_TYPE or not index.isdigit():
+            return ""
+        return share(read_cores(os.sched_getaffinity(0)), int(index), needs.binding_workers)
+
+    def _hold(self, pod: Object, container: Object, attempt: int, cpus: str) -> Made:
         """Each attempt has cgroups of its own: what the kernel counts in them is what happened to it."""
         prefix = f"{pod['metadata']['uid']}-{container['name']}"
         self.limits.remove(f"{prefix}-{attempt - 1}")
-        return self.limits.make(f"{prefix}-{attempt}", container.get("resources") or {})
+        return self.limits.make(f"{prefix}-{attempt}", container.get("resources") or {}, cpus)
 
     def _own_variables(
         self, pod: Object, container: Object, attempt: int, folder: PodFolder

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from bireme.node.cpus import binding_workers
 from bireme.node.seen import Object
 
 WORK_FOLDER: Final = "BIREME_WORKDIR"
@@ -20,6 +21,8 @@ class Needs(NamedTuple):
     sshd: str = ""
     services: bool = False
     """Whether its replicas look for one another by the names of services."""
+    binding_workers: int = 0
+    """How many workers share this machine's CPUs, if mpirun is to bind ranks to them."""
 
 
 NOTHING: Final = Needs()
@@ -30,7 +33,8 @@ def needs_of(job: Object | None) -> Needs:
     spec = (job or {}).get("spec") or {}
     sshd = (spec.get("ssh") or {}).get("sshdPath") or ""
     services = bool((spec.get("service") or {}).get("ports"))
-    return Needs((spec.get("mpiHome") or "").rstrip("/"), "" if sshd == _USUAL_SSHD else sshd, services)
+    home = (spec.get("mpiHome") or "").rstrip("/")
+    return Needs(home, "" if sshd == _USUAL_SSHD else sshd, services, binding_workers(job))
 
 
 def unasked(container: Object) -> list[str]:
@@ -91,6 +95,14 @@ class Substitutes:
         if missing and not container["name"].startswith(_OURS):
             what = " and ".join(missing)
             self.notices.append(f"limits of {what} are advice on this machine: it has no cgroup for us")
+
+    def binding(self, *, has_cpus: bool) -> None:
+        """Warn that workers share CPUs to which their ranks are bound."""
+        if not has_cpus:
+            self.notices.append(
+                "binding of ranks: workers get no CPUs of their own on this machine, so ranks of different"
+                " workers are bound to the same CPUs: use one worker (`bireme mpirun`), or --bind-to none"
+            )
 
     def _has_folder(self, path: str) -> bool:
         return (os.path.isdir(path) and os.access(path, os.X_OK)) or self._is_mounted(path)  # noqa: PTH112

@@ -9,6 +9,8 @@ from bireme.api.names import LAUNCHER_TYPE, launcher_name, pod_name
 from bireme.planning.observed import Job
 
 MODE_ANNOTATION: Final = "bireme.dev/mode"
+STDIN_ANNOTATION: Final = "bireme.dev/stdin"
+"""On an MPIJob, `true` says that its client attaches to the launcher and sends standard input for rank 0."""
 JOB_UID_LABEL: Final = "bireme.dev/job-uid"
 REPLICA_TYPE_LABEL: Final = "bireme.dev/replica-type"
 REPLICA_INDEX_LABEL: Final = "bireme.dev/replica-index"

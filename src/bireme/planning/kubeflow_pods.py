@@ -19,8 +19,19 @@ RIGHTS: Final = ("ServiceAccount", "Role", "RoleBinding")
 IDLE: Final = ["sleep", "infinity"]
 NOBODY: Final = 65532
 """The user of the controller's image."""
-_ABORT_DELAY: Final = {"name": "OMPI_MCA_mpi_abort_delay", "value": "1"}
-"""A rank that loses its peer waits so long before it aborts, so that mpirun hears of the peer first."""
+_DEFAULTS: Final = {
+    # A rank that loses its peer waits so long before it aborts, so that mpirun hears of the peer first.
+    "OMPI_MCA_mpi_abort_delay": "1",
+    # Open MPI takes each worker for a machine: it would bind the first rank of every worker to one core.
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    # PRRTE takes all nodes for equal to the first, also where each worker has CPUs of its own on one node.
+    "PRTE_MCA_prte_hetero_nodes": "1",
+    # mpirun counts the launcher's cores into MPI_UNIVERSE_SIZE unless nodes without slots have none.
+    "OMPI_MCA_orte_set_default_slots": "0",
+    "PRTE_MCA_prte_set_default_slots": "0",
+}
+"""Defaults of Open MPI for workers that may share a machine; the container's own `env` wins."""
 _SMALL: Final = {"cpu": "50m", "memory": "64Mi"}
 
 
@@ -127,10 +138,11 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
         result.pop("serviceAccount", None)
         result.pop("automountServiceAccountToken", None)
     env = _launcher_env(job, agent)
+    defaults = [{"name": name, "value": value} for name, value in _defaults(job, observed).items()]
     result["containers"] = [
         {
             **container,
-            "env": [_ABORT_DELAY, *(container.get("env") or ()), *env],
+            "env": [*defaults, *(container.get("env") or ()), *env],
             "volumeMounts": [*(container.get("volumeMounts") or ()), *mounts],
         }
         if container.get("name") == main
@@ -139,6 +151,13 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
     ]
     result["volumes"] = [*(spec.get("volumes") or ()), *volumes]
     return result
+
+
+def _defaults(job: MPIJob, observed: Observed) -> dict[str, str]:
+    """Defaults of Open MPI; ranks that wait yield if they are known to outnumber the CPUs."""
+    ranks = job.spec.slots_per_worker * len(worker_names(job))
+    cpus = observed.settings.profile.shared_cpus
+    return _DEFAULTS | ({"OMPI_MCA_mpi_yield_when_idle": "1"} if cpus is not None and ranks > cpus else {})
 
 
 def _launcher_env(job: MPIJob, agent: str | None) -> list[Manifest]:

@@ -26,6 +26,7 @@ from bireme.planning import backoff
 from bireme.planning.actions import Action, CreatePod, DeletePod, Manifest
 from bireme.planning.cause import first_failure
 from bireme.planning.crew import Advance
+from bireme.planning.identity import STDIN_ANNOTATION
 from bireme.planning.observed import BatchJob, Observed
 from bireme.planning.pods import (
     PodBuilder,
@@ -43,6 +44,7 @@ from bireme.planning.timing import earliest
 LAUNCHER_SUCCEEDED: Final = "LauncherSucceeded"
 LAUNCHER_FAILED: Final = "LauncherFailed"
 WORKER_FAILED: Final = "WorkerFailed"
+INPUT_LOST: Final = "InputLost"
 LAUNCHER_WORDS: Final = (LAUNCHER_TYPE, "master")
 SETTLE: Final = timedelta(seconds=2)
 
@@ -104,6 +106,9 @@ class LaunchCrew(ABC):
         verdict, judged = _judge(replicas, records, now)
         if verdict is not None and (verdict.end == "Succeeded" or not lost):
             return _settled(verdict, judged, records, now)
+        if lost and reads_stdin(self._job):
+            message = f"{lost}, and the standard input of the job can't be read again"
+            return Advance(records, verdict=Verdict("Failed", INPUT_LOST, message))
         if lost:
             return _start_again(replicas, records, lost, disrupted=True)
         if flipped := _made_in_another_mode(replicas, mode):
@@ -162,6 +167,11 @@ class LaunchCrew(ABC):
                     return resumed(built, resume.command, resume.args, main, skip_init=False)
         built = build_worker_spec(site, spec, main)
         return idle_others(built, main) if mode == "debug" else built
+
+
+def reads_stdin(job: BatchJob) -> bool:
+    """Whether the client that sent a job also sends the standard input of rank 0."""
+    return job.metadata.annotations.get(STDIN_ANNOTATION) == "true"
 
 
 def launcher_debug(mode: RunMode | None) -> ReplicaDebugSet:

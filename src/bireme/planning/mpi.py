@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
-from bireme.api.mpirun import normalize, slots_per_worker, worker_of
+from bireme.api.mpirun import asks_to_bind, normalize, slots_per_worker, split_program, worker_of
 from bireme.api.names import WORKER_TYPE
 from bireme.planning.actions import Manifest
-from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume
+from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume, reads_stdin
 from bireme.planning.observed import Observed
 from bireme.planning.pods import in_debug
 from bireme.planning.replicas import Mode
@@ -60,13 +60,16 @@ class MPICrew(LaunchCrew):
 
     def children(self, observed: Observed) -> list[Manifest]:
         files = {"hostfile": build_hostfile(self._mpi, self._workers, self._slots)}
-        return build_children(self.site(observed), observed, files, ["launch", "guard"])
+        scripts = ["launch", "guard", *(["stdin"] if reads_stdin(self._mpi) else ())]
+        return build_children(self.site(observed), observed, files, scripts)
 
     def launcher_spec(self, observed: Observed, mode: Mode) -> Manifest:
         site = self.site(observed)
         spec: dict[str, Any] = self._template.get("spec") or {}
         skip = False
-        command, arguments = site.sh("launch"), self.mpirun(site)
+        # The client that sends standard input does not follow a job that was paused, or that is debugged.
+        with_stdin = mode == "run" and reads_stdin(self._mpi)
+        command, arguments = site.sh("launch"), self.mpirun(site, with_stdin=with_stdin)
         resume = launcher_resume(self._mpi.spec.run_mode) if mode == "resume" else None
         if resume is not None:
             skip = resume.skip_init_container
@@ -75,18 +78,21 @@ class MPICrew(LaunchCrew):
         debug = launcher_debug(self._mpi.spec.run_mode)
         if mode == "debug":
             skip = debug.skip_init_container
-        built = self._launcher(site, without_init(spec, skip=skip), command, arguments)
+        built = self._launcher(site, without_init(spec, skip=skip), command, arguments, with_stdin=with_stdin)
         return in_debug(built, debug.command, skip_init=False) if mode == "debug" else built
 
-    def mpirun(self, site: Site) -> list[str]:
+    def mpirun(self, site: Site, *, with_stdin: bool = False) -> list[str]:
         """mpirun's argument list; nothing in it is ever parsed by a shell."""
         spec = self._mpi.spec
         program = f"{spec.mpi_home.rstrip('/')}/bin/mpirun" if spec.mpi_home else "mpirun"
         mca = [word for key, value in spec.mca.items() for word in ("--mca", key, value)]
         hostfile = ["--hostfile", f"{site.profile.files}/hostfile"]
-        return [program, *hostfile, *mca, *normalize(spec.worker.extra_mpi_args), *spec.worker.cmd]
+        start = site.sh("stdin") if with_stdin else []
+        return [program, *hostfile, *mca, *normalize(spec.worker.extra_mpi_args), *start, *spec.worker.cmd]
 
-    def _launcher(self, site: Site, spec: Manifest, command: list[str], arguments: list[str]) -> Manifest:
+    def _launcher(
+        self, site: Site, spec: Manifest, command: list[str], arguments: list[str], *, with_stdin: bool
+    ) -> Manifest:
         main = next(c for c in spec["containers"] if c.get("name") == self.main("worker"))
         lacking = {v["name"] for v in spec.get("volumes") or () if _is_hugepages(v)}
         kept = {key: main[key] for key in _FROM_CONTAINER if key in main}
@@ -96,9 +102,10 @@ class MPICrew(LaunchCrew):
             **kept,
             "command": command,
             "args": arguments,
-            "env": [*(main.get("env") or ()), *site.env()],
+            "env": [*(main.get("env") or ()), *site.env(), *self._switches(with_stdin=with_stdin)],
             "resources": small_resources(main.get("resources") or {}),
             "volumeMounts": [*mounts, *site.mounts(main, server=False)],
+            **({"stdin": True, "stdinOnce": True} if with_stdin else {}),
         }
         result: Manifest = {key: spec[key] for key in _FROM_POD if key in spec} | node_affinity(spec)
         volumes = [volume for volume in spec.get("volumes") or () if volume["name"] not in lacking]
@@ -107,6 +114,16 @@ class MPICrew(LaunchCrew):
         result["containers"] = [container]
         result["volumes"] = [*volumes, *site.volumes(LAUNCHER_KEYS, main, server=False)]
         return result
+
+    def _switches(self, *, with_stdin: bool) -> list[Manifest]:
+        """What `launch` must know beside its arguments."""
+        spec = self._mpi.spec
+        more, _ = split_program(spec.worker.cmd)
+        switches = {
+            "BIREME_MPI_BINDS": asks_to_bind([*spec.worker.extra_mpi_args, *more], spec.mca),
+            "BIREME_STDIN": with_stdin,
+        }
+        return [{"name": name, "value": "1"} for name, is_on in switches.items() if is_on]
 
 
 def _is_sidecar(container: Manifest) -> bool:

@@ -34,6 +34,8 @@ class Profile(msgspec.Struct, frozen=True):
     keys: str = "/etc/bireme-keys"
     ssh: str = "/bireme-ssh"
     """Where the ssh files are: a folder of our own, as a user other than root can't enter /root."""
+    shared_cpus: int | None = None
+    """How many CPUs the workers of all jobs share, if they are known to run on one machine."""
 
 
 CLUSTER = Profile("cluster")

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from bireme.api.kinds import QUEUE
 from bireme.api.scheduler import DEFAULT_QUEUE
 from bireme.apiserver.inside import InsideTransport
@@ -73,11 +75,12 @@ async def embedded(
             return agent.run()
 
         queued = asyncio.Event()
+        settings = Settings(profile=msgspec.structs.replace(EMBEDDED, shared_cpus=machine.cpus))
         parts = {
             "node agent": begin_agent,
             "scheduler": lambda: Binder(client, machine, queued).run(),
             "scheduler of queues": lambda: _schedule_queues(client, queued),
-            "controller": lambda: Controller(client, Settings(profile=EMBEDDED)).run(),
+            "controller": lambda: Controller(client, settings).run(),
         }
         try:
             async with keep_running(parts):

@@ -2,7 +2,14 @@
 
 import pytest
 
-from bireme.api.mpirun import normalize, process_count, slots_per_worker
+from bireme.api.mpirun import (
+    asks_to_bind,
+    binds_by_variable,
+    normalize,
+    process_count,
+    slots_per_worker,
+    split_program,
+)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +55,77 @@ def test_slots_come_from_per_node_options_then_from_the_number_of_ranks(
 
 def test_the_last_count_wins() -> None:
     assert process_count(["-np", "2", "--np", "6"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--oversubscribe"], ["--oversubscribe", "--map-by", "slot"]),
+        (["-oversubscribe", "-np", "5"], ["--oversubscribe", "--np", "5", "--map-by", "slot"]),
+        (["--map-by", ":OVERSUBSCRIBE"], ["--map-by", "slot:OVERSUBSCRIBE"]),
+        (["--oversubscribe", "--map-by", "node"], ["--oversubscribe", "--map-by", "node"]),
+        (["--oversubscribe", "-N", "3"], ["--oversubscribe", "-N", "3"]),
+        (["--map-by", "node:oversubscribe"], ["--map-by", "node:oversubscribe"]),
+        (["--map-by", ":PE=2"], ["--map-by", ":PE=2"]),
+    ],
+)
+def test_oversubscription_without_a_mapping_is_mapped_by_slot(given: list[str], expected: list[str]) -> None:
+    assert normalize(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "binds"),
+    [
+        ([], False),
+        (["-np", "4", "--map-by", "node"], False),
+        (["--bind-to", "core"], True),
+        (["-bind-to", "core:overload-allowed"], True),
+        (["--bind-to=socket"], True),
+        (["--bind-to", "none"], False),
+        (["--map-by", "slot:PE=2"], True),
+        (["--map-by", "ppr:2:node:pe=4"], True),
+        (["--cpu-set", "0,1"], True),
+        (["--rankfile", "ranks"], True),
+        (["--mca", "hwloc_base_binding_policy", "core"], True),
+        (["--prtemca", "hwloc_default_binding_policy", "core"], True),
+        (["--mca", "btl", "tcp,self"], False),
+        (["-x", "--bind-to"], False),
+    ],
+)
+def test_arguments_that_bind_ranks_are_recognized(arguments: list[str], binds: bool) -> None:
+    assert asks_to_bind(arguments) is binds
+
+
+def test_mca_parameters_that_bind_ranks_are_recognized() -> None:
+    assert asks_to_bind([], {"hwloc_base_binding_policy": "core"})
+    assert not asks_to_bind([], {"btl": "tcp,self"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "binds"),
+    [
+        ("OMPI_MCA_hwloc_base_binding_policy", "core", True),
+        ("PRTE_MCA_hwloc_default_binding_policy", "numa:if-supported", True),
+        ("OMPI_MCA_hwloc_base_binding_policy", "none", False),
+        ("OMPI_MCA_btl", "self", False),
+    ],
+)
+def test_variables_that_bind_ranks_are_recognized(name: str, value: str, binds: bool) -> None:
+    assert binds_by_variable(name, value) is binds
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "program"),
+    [
+        (["a.out", "-n", "4"], [], ["a.out", "-n", "4"]),
+        (["-n", "4", "./a.out", "--x"], ["-n", "4"], ["./a.out", "--x"]),
+        (["--mca", "btl", "tcp", "-q", "a.out"], ["--mca", "btl", "tcp", "-q"], ["a.out"]),
+        (["--bind-to=core", "a.out"], ["--bind-to=core"], ["a.out"]),
+        (["-n", "1", "a", ":", "-n", "2", "b"], ["-n", "1"], ["a", ":", "-n", "2", "b"]),
+        (["-n", "4"], ["-n", "4"], []),
+    ],
+)
+def test_a_command_line_is_split_at_the_program(
+    words: list[str], options: list[str], program: list[str]
+) -> None:
+    assert split_program(words) == (options, program)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 from scripts.pods import NAMES, SCRIPTS, Container, Network, Pod
 
@@ -45,8 +45,23 @@ class Job:
         self._make_user(pod)
         return pod.start("/bin/sh", "/mnt/bireme/worker", env=env, directory=directory)
 
+    def start_worker_with(self, pod: Pod, programs: Sequence[str]) -> Container:
+        """Start a worker on whose PATH there are these programs and no others."""
+        few = pod.volume("work") / "few"
+        few.mkdir()
+        for program in programs:
+            (few / program).symlink_to(f"/usr/bin/{program}")
+        self._make_user(pod)
+        return pod.start("/bin/sh", "-c", "PATH=/mnt/work/few exec /bin/sh /mnt/bireme/worker")
+
     def launch(self, *command: str, env: Mapping[str, str] | None = None) -> Container:
         return self.start_launcher("launch", *command, env=env)
+
+    def launch_with_stdin(self, stdin: IO[bytes], *command: str) -> Container:
+        """Start a launcher that hands its standard input to rank 0."""
+        self._make_user(self.launcher)
+        words = "/bin/sh", "/mnt/bireme/launch", *command
+        return self.launcher.start(*words, env={"BIREME_STDIN": "1"}, stdin=stdin)
 
     def start_launcher(self, script: str, *arguments: str, env: Mapping[str, str] | None = None) -> Container:
         self._make_user(self.launcher)

@@ -13,14 +13,24 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
 from support.fixtures import unavailable
 
 SCRIPTS: Final = Path(__file__).parents[2] / "src/bireme/planning/scripts"
-NAMES: Final = ("guard", "kubexec", "launch", "passwd", "session", "torch-launch", "torch-node", "worker")
+NAMES: Final = (
+    "guard",
+    "kubexec",
+    "launch",
+    "passwd",
+    "session",
+    "stdin",
+    "torch-launch",
+    "torch-node",
+    "worker",
+)
 SHELLS: Final = {"dash": "dash", "ash": "busybox", "bash": "bash"}
 """What /bin/sh is in a pod, by name: the program."""
 PATH: Final = "/mnt/applets:/usr/local/bin:/usr/bin:/bin"
@@ -224,6 +234,7 @@ class Pod:
         *command: str,
         env: Mapping[str, str] | None = None,
         directory: str = "/mnt/work",
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
     ) -> Container:
         """Start a container with this command and these variables beside the usual ones."""
         log = self.folder / f"container-{len(self._containers)}"
@@ -243,7 +254,7 @@ class Pod:
         with log.with_suffix(".out").open("wb") as out, log.with_suffix(".err").open("wb") as err:
             process = subprocess.Popen(
                 [*enter, *unshare, *setup, str(self.uid), directory, *command],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=out,
                 stderr=err,
                 env=variables,

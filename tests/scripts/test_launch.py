@@ -164,7 +164,8 @@ set -- "$@" /tmp/running.*
 echo $(($# - 2)) >>/mnt/output/running
 sleep 0.1
 rmdir "/tmp/running.$1"
-[ "$2" = true ] && mkdir "/tmp/called.$1" 2>/dev/null && { echo 'not yet' >&2; exit 1; }
+case $2 in *Cpus_allowed_list*) ;; *) exit 0 ;; esac
+mkdir "/tmp/called.$1" 2>/dev/null && { echo 'not yet' >&2; exit 1; }
 exit 0
 """
 
@@ -223,3 +224,73 @@ def test_a_login_that_hangs_and_hears_no_signal_is_killed(make_job: MakeJob, she
     assert launcher.wait() == 120
     assert launcher.stderr == "bireme: worker w-0 can't be reached: timed out\n"
     assert launcher.commands() == []
+
+
+SHOW_DEFAULTS: Final = """
+echo "yield=${OMPI_MCA_mpi_yield_when_idle-} hetero=${PRTE_MCA_prte_hetero_nodes-}"
+echo "bind=$OMPI_MCA_hwloc_base_binding_policy,$PRTE_MCA_hwloc_default_binding_policy"
+"""
+LOGIN: Final = """
+case $2 in *Cpus_allowed_list*) cat "/mnt/output/cpus.$1" ;; esac
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        (["A 0-3 2", "A 0-3 2"], "yield= hetero="),
+        (["A 0-3 3", "A 0-3 2"], "yield=1 hetero="),
+        (["A 0-3 4", "B 0-3 4"], "yield= hetero="),
+        (["A 0-3 4", "B 0-3 5"], "yield=1 hetero="),
+        (["A 0-1 2", "A 2-3 2"], "yield= hetero=1"),
+        (["A 0,2 2", "A 4-5,7 4"], "yield=1 hetero=1"),
+        (["A 7 1"], "yield= hetero="),
+        (["A 7 2"], "yield=1 hetero="),
+        (["", "A 0-1 2"], "yield= hetero="),
+    ],
+    ids=[
+        "enough CPUs", "too few CPUs", "two machines", "too few on one of two machines",
+        "CPUs of their own", "lists of CPUs", "one CPU", "one CPU for two ranks", "unknown",
+    ],
+)  # fmt: skip
+def test_ranks_yield_where_a_machine_has_fewer_cpus(
+    make_job: MakeJob, shell: str, workers: list[str], expected: str
+) -> None:
+    job = make_job(shell, workers=0)
+    config = job.launcher.volume("bireme")
+    slots = [worker.rpartition(" ")[2] or "1" for worker in workers]
+    (config / "hostfile").write_text("".join(f"w-{n} slots={count}\n" for n, count in enumerate(slots)))
+    (config / "agent").write_text(LOGIN)
+    for number, worker in enumerate(workers):
+        (job.output / f"cpus.w-{number}").write_text(worker.rpartition(" ")[0] + "\n")
+    env = {"BIREME_AGENT": "/bin/sh /mnt/bireme/agent"}
+    launcher = job.launch("/bin/sh", "-c", SHOW_DEFAULTS, env=env)
+    assert launcher.ok() == f"{expected}\nbind=none,none\n"
+
+
+def test_settings_of_the_containers_environment_win(make_job: MakeJob) -> None:
+    job = make_job(workers=0)
+    config = job.launcher.volume("bireme")
+    (config / "hostfile").write_text("w-0 slots=9\n")
+    (config / "agent").write_text(LOGIN)
+    (job.output / "cpus.w-0").write_text("A 0\n")
+    env = {
+        "BIREME_AGENT": "/bin/sh /mnt/bireme/agent",
+        "OMPI_MCA_mpi_yield_when_idle": "0",
+        "OMPI_MCA_hwloc_base_binding_policy": "core",
+        "PRTE_MCA_hwloc_default_binding_policy": "numa",
+    }
+    launcher = job.launch("/bin/sh", "-c", SHOW_DEFAULTS, env=env)
+    assert launcher.ok() == "yield=0 hetero=\nbind=core,numa\n"
+
+
+def test_arguments_that_bind_ranks_leave_the_binding_to_mpirun(make_job: MakeJob) -> None:
+    job = make_job(workers=0)
+    config = job.launcher.volume("bireme")
+    (config / "hostfile").write_text("w-0 slots=1\n")
+    (config / "agent").write_text(LOGIN)
+    (job.output / "cpus.w-0").write_text("A 0\n")
+    env = {"BIREME_AGENT": "/bin/sh /mnt/bireme/agent", "BIREME_MPI_BINDS": "1"}
+    launcher = job.launch("/bin/sh", "-c", SHOW_DEFAULTS, env=env)
+    assert launcher.ok() == "yield= hetero=\nbind=,\n"

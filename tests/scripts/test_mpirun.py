@@ -1,5 +1,7 @@
 """Real mpirun, 4.1 and 5.0, over real ssh to workers with host names of their own."""
 
+import os
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -74,3 +76,48 @@ def test_exit_code_of_a_failing_rank_is_the_launchers(make_job: MakeJob, version
         # It hung, as one run in some hundreds does, and was ended; a second one in a row is not its fault.
         code = job.launch(*command).wait()
     assert code == 7
+
+
+STDIN: Final = ("/bin/sh", "/mnt/bireme/stdin")
+COUNT: Final = 'echo "rank $OMPI_COMM_WORLD_RANK read $(wc -c)"; sleep 1'
+
+
+@pytest.mark.parametrize("size", [0, 1_000_000])
+@pytest.mark.parametrize("version", ["4.1", "5.0"])
+def test_rank_0_reads_standard_input_to_its_end(
+    make_job: MakeJob, tmp_path: Path, version: str, size: int
+) -> None:
+    job = make_job()
+    job.start_workers()
+    file = tmp_path / "input"
+    file.write_bytes(b"x" * size)
+    with file.open("rb") as stdin:
+        command = mpirun(version), *hosts(job), *STDIN, "/bin/sh", "-c", COUNT
+        output = job.launch_with_stdin(stdin, *command).ok()
+    assert sorted(output.splitlines()) == [f"rank 0 read {size}", "rank 1 read 0"]
+
+
+@pytest.mark.parametrize("version", ["4.1", "5.0"])
+def test_rank_0_on_another_worker_than_the_first_fails_at_once(
+    make_job: MakeJob, tmp_path: Path, version: str
+) -> None:
+    job = make_job()
+    job.start_workers()
+    (job.launcher.volume("bireme") / "reversed").write_text("job-worker-1 slots=1\n")
+    file = tmp_path / "input"
+    file.write_bytes(b"text")
+    with file.open("rb") as stdin:
+        elsewhere = "--hostfile", "/mnt/bireme/reversed", "-np", "1"
+        launcher = job.launch_with_stdin(stdin, mpirun(version), *elsewhere, *STDIN, "/bin/cat")
+        assert launcher.wait() == 121
+    assert "standard input is on the first worker, but rank 0 is not there" in launcher.stderr
+
+
+@pytest.mark.parametrize("version", ["4.1", "5.0"])
+def test_a_program_that_does_not_read_ends_all_the_same(make_job: MakeJob, version: str) -> None:
+    job = make_job()
+    job.start_workers()
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stdin, os.fdopen(writing, "wb"):
+        command = mpirun(version), *hosts(job), *STDIN, "/bin/sleep", "1"
+        assert job.launch_with_stdin(stdin, *command).wait() == 0

@@ -1,7 +1,7 @@
 """Which cluster, and as whom: from a kubeconfig, as kubectl finds it, or from inside a pod."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -40,21 +40,21 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_config(
     *,
-    kubeconfig: str | None = None,
+    kubeconfig: str | Sequence[str] | None = None,
     context: str | None = None,
     environ: Mapping[str, str],
     in_cluster_root: Path = IN_CLUSTER_ROOT,
 ) -> ClusterConfig:
-    """The file given, else those of $KUBECONFIG, else ~/.kube/config, else the pod we are in.
+    """The files given, else those of $KUBECONFIG, else ~/.kube/config, else the pod we are in.
 
     Of several files the first to say something counts; files that are not there are passed over, except
-    one that was given. Raises ConfigError.
+    those that were given. Raises ConfigError.
     """
-    merged = _read(kubeconfig, environ)
+    merged = read_kubeconfig(kubeconfig, environ)
     if merged.is_empty and kubeconfig is None and context is None:
         if "KUBERNETES_SERVICE_HOST" in environ and (in_cluster_root / "token").exists():
             return _in_cluster(environ, in_cluster_root)
-        looked = ", ".join(map(str, _paths(environ))) or "$KUBECONFIG"
+        looked = ", ".join(map(str, kubeconfig_paths(environ))) or "$KUBECONFIG"
         raise ConfigError(
             f"no cluster: nothing in {looked}, and this is no pod with a service account",
             "set KUBECONFIG, or name a file with --kubeconfig",
@@ -62,20 +62,23 @@ def load_config(
     return _from_kubeconfig(merged.choose(context), environ)
 
 
-def _read(kubeconfig: str | None, environ: Mapping[str, str]) -> Kubeconfig:
+def read_kubeconfig(kubeconfig: str | Sequence[str] | None, environ: Mapping[str, str]) -> Kubeconfig:
+    """Read and merge the files that `load_config` would use. Raises ConfigError."""
+    given = [kubeconfig] if isinstance(kubeconfig, str) else kubeconfig
     merged = Kubeconfig()
-    for path in [Path(kubeconfig)] if kubeconfig is not None else _paths(environ):
+    for path in kubeconfig_paths(environ) if given is None else map(Path, given):
         try:
             merged.add(path)
         except FileNotFoundError as error:
-            if kubeconfig is not None:
+            if given is not None:
                 raise ConfigError(f"{path}: there is no such file") from error
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}") from error
     return merged
 
 
-def _paths(environ: Mapping[str, str]) -> list[Path]:
+def kubeconfig_paths(environ: Mapping[str, str]) -> list[Path]:
+    """Return the files where kubectl looks by default; some may not exist."""
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(":") if each]
     home = environ.get("HOME")
     return listed or ([Path(home) / ".kube/config"] if home else [])

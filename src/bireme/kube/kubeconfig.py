@@ -146,6 +146,10 @@ class Kubeconfig:
     def is_empty(self) -> bool:
         return not (self._contexts or self._clusters or self._users)
 
+    @property
+    def context_names(self) -> list[str]:
+        return sorted(self._contexts)
+
     def add(self, path: Path) -> None:
         """Read one more file. Raises ConfigError, naming the field, and OSError."""
         file = _parse(path)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bireme.kube.config import ClusterConfig, load_config
+from bireme.kube.config import ClusterConfig, load_config, read_kubeconfig
 from bireme.kube.credentials import Credential
 from bireme.kube.errors import ConfigError
 
@@ -72,6 +72,17 @@ def test_then_the_environment_then_the_home_folder(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     assert load_config(environ=environ).server == "https://home.example"
     assert load_config(environ={**environ, "KUBECONFIG": str(named)}).server == "https://named.example"
+
+
+def test_all_files_that_are_given_must_exist(tmp_path: Path) -> None:
+    first = write(tmp_path / "first", CONFIG)
+    other = write(tmp_path / "other", with_cluster(server="https://other.example"))
+    files = (str(first), str(other))
+    assert load_config(kubeconfig=files, environ={}).server == "https://cluster.example:6443"
+    assert read_kubeconfig(files, {}).context_names == ["here"]
+    first.unlink()
+    with pytest.raises(ConfigError, match="first: there is no such file"):
+        load_config(kubeconfig=files, environ={})
 
 
 def in_cluster(root: Path) -> Path:

@@ -201,26 +201,46 @@ def _start(folder: Path, arguments: tuple[str, ...]) -> Daemon:
     command = [sys.executable, "-m", "bireme.cli.main", "daemon", "--data-dir", str(folder), *arguments]
     with log.open("ab") as output:
         begin = output.tell()
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            start_new_session=True,
-        )
-    assert process.stdout is not None
-    try:
-        with process.stdout as answer:
-            line = answer.readline()
-    except (KeyboardInterrupt, SystemExit):
-        # Nobody would know of a daemon that is not ready yet: to others the folder were just in use.
-        process.terminate()
-        process.wait()
-        raise
+        with _signals_blocked() as unblock:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=unblock,
+            )
+            assert process.stdout is not None
+            try:
+                unblock()
+                with process.stdout as answer:
+                    line = answer.readline()
+            except (KeyboardInterrupt, SystemExit):
+                # Nobody would know of a daemon that is not ready yet: to others the folder were just in use.
+                process.terminate()
+                process.wait()
+                raise
     if not line:
         process.wait()
         raise StartError(_why(log, begin, process.returncode))
     return msgspec.json.decode(line, type=Daemon)
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[Callable[[], None]]:
+    """Block the signals that end a command; the function unblocks them, here and in a child.
+
+    A handler that raises while Popen forks would lose the process: nothing could end it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    try:
+        yield unblock
+    finally:
+        unblock()
 
 
 def _shorten(log: Path) -> None:

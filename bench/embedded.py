@@ -152,7 +152,7 @@ async def _run_job(running: Daemon, program: Sequence[str]) -> float:
     job: dict[str, Any] = with_metadata(made, namespace="default", annotations=caller_annotations())
     found = find(running.folder)
     assert found is not None, "the daemon runs"
-    async with connected(embedded(found), quiet=True) as connection:
+    async with connected(embedded(found)) as connection:
         start = time.perf_counter()
         await connection.client.create(resource, "default", job)
         changes = versions(connection.client, resource, "default", name)

@@ -56,5 +56,7 @@ def test_commands_work_on_a_cluster(control_plane: ControlPlane, namespace: str,
     bireme("run", "-d", "-f", "-", *where, input=paused)
     going = bireme("apply", "-f", "-", *where, input=paused.replace("enabled: true", "enabled: false"))
     assert going.stdout.endswith("pausable changed\n")
-    deleted = bireme("delete", "hello", "--no-wait", *where)
+    refused = bireme("delete", "hello", "--no-wait", *where, code=2)
+    assert "hint: --yes confirms it" in refused.stderr
+    deleted = bireme("delete", "hello", "--no-wait", "--yes", *where)
     assert deleted.stdout == "genericjob.batch.tensorstack.dev/hello deleted\n"

@@ -210,10 +210,17 @@ def test_a_folder_of_an_api_server_alone_is_no_daemon(alone: Bireme) -> None:
     process.communicate(timeout=PATIENCE_SECONDS)
 
 
-def test_without_daemon_and_kubeconfig_a_command_says_what_to_do(alone: Bireme) -> None:
-    result = alone("get", code=1)
-    assert f"error: no daemon runs for {alone.data}" in result.stderr
-    assert "hint: start one with `bireme up`" in result.stderr
+def test_get_starts_a_daemon_where_none_ever_ran(alone: Bireme) -> None:
+    assert alone("get").stderr.splitlines() == [
+        f"on this machine ({alone.data})",
+        "started a daemon; it ends when it is idle for 30 s",
+        "no jobs in namespace default",
+    ]
+    assert alone("down").stderr == f"on this machine ({alone.data})\n"
+    assert alone.processes() == []
+
+
+def test_a_folder_that_cant_be_made_is_told(alone: Bireme) -> None:
     result = alone("up", "--data-dir", "/proc/nowhere", code=1)
     assert result.stderr.startswith("error: can't use /proc/nowhere: ")
 
@@ -222,7 +229,7 @@ def test_ctrl_c_while_a_daemon_starts_ends_it(alone: Bireme) -> None:
     process = alone.start("run", "--replicas", "1", "--", "true")
     eventually((alone.data / "daemon.log").exists)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60) == ("", "")
+    assert process.communicate(timeout=60) == ("", f"on this machine ({alone.data})\n")
     assert process.returncode == 130
     assert alone("status", code=1).stdout == f"not running ({alone.data})\n"
     assert alone.processes() == []

@@ -93,7 +93,7 @@ def test_apply_shows_the_change_on_a_terminal_and_asks(
     terminal = bireme.on_terminal("apply", "-f", str(manifest))
     terminal.expect("-  word: before")
     terminal.expect("+  word: after")
-    terminal.expect("apply this?")
+    terminal.expect(f"apply this on this machine ({bireme.data})? [y/N]: ")
     terminal.type(f"{answer}\n")
     assert terminal.end() == code
     assert told in terminal.text
@@ -104,7 +104,7 @@ def test_apply_does_not_ask_where_that_is_not_wanted(bireme: Bireme) -> None:
     manifest = ready_to_change(bireme, "unasked")
     terminal = bireme.on_terminal("apply", "-y", "-f", str(manifest))
     assert terminal.end() == 0
-    assert "apply this?" not in terminal.text
+    assert "apply this" not in terminal.text
     assert "configmap/unasked changed\r\n" in terminal.text
     assert word_of(bireme, "unasked") == "after"
 
@@ -266,8 +266,8 @@ def test_wait_gives_up_after_its_time(bireme: Bireme, talker: str) -> None:
 
 def test_two_jobs_of_one_name_must_be_told_apart(bireme: Bireme) -> None:
     kubeflow = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hello", "twin")
-    bireme("run", "-d", "-f", "-", input=kubeflow)
     bireme("run", "-d", "--name", "twin", "--replicas", "1", "--", "true")
+    bireme("apply", "-f", "-", input=kubeflow)
     result = bireme("logs", "twin", code=1)
     assert "error: twin is the name of several jobs" in result.stderr
     assert "genericjob.batch.tensorstack.dev/twin or mpijob.kubeflow.org/twin" in result.stderr

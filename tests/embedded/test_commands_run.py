@@ -185,9 +185,40 @@ def test_a_job_of_the_same_name_makes_way_only_if_it_has_ended(bireme: Bireme) -
     assert again.stdout == "genericjob.batch.tensorstack.dev/again\n"
     assert "GenericJob again of an earlier run (Succeeded) is replaced" in again.stderr
     result = bireme("run", "--name", "again", "--replicas", "1", "--", "true", code=1)
-    assert "error: a GenericJob again is there already, and " in result.stderr
+    assert "error: GenericJob again already exists, and is " in result.stderr
     assert "hint: see it with `bireme logs -f again`" in result.stderr
     bireme("delete", "again", "--now")
+
+
+def test_a_finished_job_of_another_kind_makes_way_too(bireme: Bireme) -> None:
+    bireme("run", "--name", "swap", "--replicas", "2", "--", "true")
+    mpi = bireme("run", "--name", "swap", "--mpi", "2", "--", "echo", "ran")
+    assert mpi.stderr.splitlines()[1] == "GenericJob swap of an earlier run (Succeeded) is replaced"
+    assert mpi.stdout.count("launcher | ran\n") == 2
+    kubeflow = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hello", "swap")
+    third = bireme("run", "-d", "-f", "-", input=kubeflow).stderr.splitlines()
+    assert "MPIJob swap (batch.tensorstack.dev) of an earlier run (Succeeded) is replaced" in third
+    assert bireme("get", "-o", "name").stdout.count("/swap\n") == 1
+    bireme("delete", "swap", "--now")
+
+
+def test_an_unfinished_job_of_another_kind_is_an_error_before_anything_is_sent(bireme: Bireme) -> None:
+    bireme("run", "-d", "--name", "busy", "--replicas", "1", "--", "sleep", "1000")
+    bireme("wait", "busy", "--for", "running")
+    refused = bireme("run", "--name", "busy", "--mpi", "1", "--", "true", code=1).stderr
+    assert "error: GenericJob busy already exists, and is Running\n" in refused
+    assert "hint: see it with `bireme logs -f busy`, stop it with `bireme delete busy`" in refused
+    two = "---\n".join([GREETING % ("beside", 1, "true"), GREETING % ("busy", 1, "true")])
+    bireme("run", "-f", "-", input=two, code=1)
+    assert "beside" not in names(bireme)
+    bireme("delete", "busy", "--now")
+
+
+def test_two_jobs_of_one_name_are_refused_before_anything_is_sent(bireme: Bireme) -> None:
+    kubeflow = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hello", "pair")
+    refused = bireme("run", "-f", "-", input=f"{GREETING % ('pair', 1, 'true')}---\n{kubeflow}", code=1)
+    assert "error: two jobs are named pair\n" in refused.stderr
+    assert "pair" not in names(bireme)
 
 
 def test_without_a_terminal_ctrl_c_stops_the_job_and_deletes_it(bireme: Bireme) -> None:

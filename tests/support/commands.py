@@ -96,7 +96,7 @@ class Bireme:
 
     def assert_deleted_jobs_leave_nothing(self) -> None:
         """Delete all jobs, and look before `bireme down` does: it would kill what it finds."""
-        self("delete", "--all", "--now")
+        self("delete", "--all", "--now", "--yes")
         eventually(lambda: not self.strays(), self.strays)
 
     def strays(self) -> list[str]:

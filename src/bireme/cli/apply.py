@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from bireme.cli.confirmation import ask as ask_user
+from bireme.cli.confirmation import can_ask
 from bireme.cli.failures import Failure, say
-from bireme.cli.interrupts import has_terminal
-from bireme.cli.places import Asked, target_options
+from bireme.cli.places import Asked, target_options, yes_option
 from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate_all, warn_of_quota
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.cli.vocabulary import qualified
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import Resource
@@ -40,7 +41,7 @@ class Change(NamedTuple):
     "-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, required=True, help="Manifests."
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that somebody else has set.")
 @target_options
 def command(
@@ -52,22 +53,26 @@ def command(
     """
     from bireme.cli.manifests import load
 
-    objects = load(files, recursive=recursive)
-    ask = not yes and has_terminal() and "-" not in files
-    run(_apply(asked, objects, ask=ask, force=force_conflicts))
+    manifests = load(files, recursive=recursive)
+    target = choose(asked)
+    manifests.show_warnings()
+    ask = not yes and can_ask(files)
+    run(_apply(target, asked.namespace, manifests.objects, ask=ask, force=force_conflicts))
 
 
-async def _apply(asked: Asked, objects: list[Object], *, ask: bool, force: bool) -> None:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _apply(
+    target: Target, namespace: str | None, objects: list[Object], *, ask: bool, force: bool
+) -> None:
+    async with connected(target, namespace) as connection:
         annotations = caller_annotations()
-        places = await locate_all(connection, objects, asked.namespace)
+        places = await locate_all(connection, objects, namespace)
         changes = [
             await _plan(connection, obj, resource, place, annotations)
             for obj, (resource, place) in zip(objects, places, strict=True)
         ]
         if ask:
             shown = [await _shown(connection, change, force=force) for change in changes]
-            if any(shown) and not click.confirm("apply this?", err=True):
+            if any(shown) and not ask_user(f"apply this on {target.title}?"):
                 raise Failure("nothing was changed")
         for change in changes:
             made = await apply(connection, change.resource, change.namespace, change.object, force=force)

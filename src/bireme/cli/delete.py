@@ -1,18 +1,27 @@
 """`bireme delete`: delete jobs or other objects."""
 
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import click
 
-from bireme.cli.failures import Failure
+from bireme.cli.confirmation import confirm, require_terminal
+from bireme.cli.failures import Failure, say
 from bireme.cli.lookup import Found, find, only
-from bireme.cli.places import Asked, target_options
+from bireme.cli.places import Asked, target_options, yes_option
 from bireme.cli.sending import locate, remove
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.cli.vocabulary import JOBS, NoSuchKind
 from bireme.kube.errors import NotFound
 
 Object = dict[str, Any]
+
+
+class Selection(NamedTuple):
+    """What to delete: jobs by name, the objects of manifests, or all jobs of the namespace."""
+
+    words: tuple[str, ...]
+    objects: list[Object]
+    all_jobs: bool
 
 
 @click.command()
@@ -23,22 +32,37 @@ Object = dict[str, Any]
 @click.option("--all", "every", is_flag=True, help="All jobs of the namespace.")
 @click.option("--now", is_flag=True, help="Kill the pods at once.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
+@yes_option
 @target_options
 def command(
-    words: tuple[str, ...], files: tuple[str, ...], asked: Asked, *, every: bool, now: bool, wait: bool
+    words: tuple[str, ...],
+    files: tuple[str, ...],
+    asked: Asked,
+    *,
+    every: bool,
+    now: bool,
+    wait: bool,
+    yes: bool,
 ) -> None:
     """Delete jobs with all their pods; KIND/NAME for other objects. Prints what was deleted.
+
+    On a cluster, and with --all, you are asked first; without a terminal --yes is needed.
 
     \b
     bireme delete hello
     bireme delete mpijob.kubeflow.org/hello pod/left
     bireme delete -f job.yaml
-    bireme delete --all
+    bireme delete --all --yes
     """
     if sum((bool(words), bool(files), every)) != 1:
         raise click.UsageError("name jobs, or give -f, or --all\n\nhint: bireme delete hello")
     objects = _read(files) if files else []
-    run(_delete(asked, words, objects, every=every, now=now, wait=wait))
+    target = choose(asked)
+    ask = not yes and (every or target.is_cluster)
+    if ask:
+        require_terminal("delete --all" if every else "delete", target.title, files)
+    selection = Selection(words, objects, every)
+    run(_delete(target, asked.namespace, selection, now=now, wait=wait, ask=ask))
 
 
 def _read(files: tuple[str, ...]) -> list[Object]:
@@ -67,21 +91,36 @@ def _is_named(value: Any) -> TypeGuard[Object]:
 
 
 async def _delete(
-    asked: Asked, words: tuple[str, ...], objects: list[Object], *, every: bool, now: bool, wait: bool
+    target: Target, namespace: str | None, selection: Selection, *, now: bool, wait: bool, ask: bool
 ) -> None:
-    async with connected(choose(asked), asked.namespace) as connection:
-        if every:
-            doomed = await _all_jobs(connection)
-        elif objects:
-            doomed = await _of_manifests(connection, objects, asked.namespace)
-        else:
-            doomed = [only(await find(connection, word), word, "job") for word in words]
+    async with connected(target, namespace) as connection:
+        doomed = await _select(connection, selection, namespace)
+        if ask and doomed:
+            count = f"{len(doomed)} object{'' if len(doomed) == 1 else 's'}"
+            titles = [_title(found) for found in doomed]
+            confirm(f"delete {count}", titles, target.title, otherwise="nothing was deleted")
         for found in doomed:
             namespace = found.object["metadata"].get("namespace")
             if now:
                 await _kill_pods(connection, found, namespace)
             await remove(connection.client, found.resource, namespace, found.object, wait=wait)
             click.echo(f"{found.title} deleted")
+
+
+async def _select(connection: Connection, selection: Selection, namespace: str | None) -> list[Found]:
+    if selection.all_jobs:
+        jobs = await _all_jobs(connection)
+        if not jobs:
+            say(f"no jobs in namespace {connection.namespace}")
+        return jobs
+    if selection.objects:
+        return await _of_manifests(connection, selection.objects, namespace)
+    return [only(await find(connection, word), word, "job") for word in selection.words]
+
+
+def _title(found: Found) -> str:
+    namespace = found.object["metadata"].get("namespace")
+    return f"{found.title} in namespace {namespace}" if namespace else found.title
 
 
 async def _all_jobs(connection: Connection) -> list[Found]:

@@ -45,7 +45,7 @@ def _in_temporary_folder(manifest: bytes) -> int:
 
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _end)
-    objects = load_sources([Source("demo.yaml", manifest, None)])
+    objects = load_sources([Source("demo.yaml", manifest, None)]).objects
     with tempfile.TemporaryDirectory(prefix="bireme-demo-") as folder:
         daemon = started(Path(folder), quiet=True)
         try:
@@ -61,11 +61,11 @@ def _end(signum: int, _frame: object) -> None:
 
 
 async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
-    from bireme.cli.run import send
-    from bireme.cli.sending import caller_annotations
+    from bireme.cli.sending import caller_annotations, plan_submissions, send
     from bireme.cli.targets import connected, embedded
     from bireme.cli.watching import watch_jobs
 
-    async with connected(embedded(daemon), quiet=True) as connection:
+    async with connected(embedded(daemon)) as connection:
         said = caller_annotations(str(Path(sys.executable).parent))
-        return await watch_jobs(connection, send(connection, objects, None, said))
+        submissions = await plan_submissions(connection, objects, None)
+        return await watch_jobs(connection, send(connection, submissions, said))

@@ -1,15 +1,16 @@
 """`bireme doctor`: check an installation on a cluster, and say what to fix."""
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import click
 
-from bireme.cli.failures import Failure, say
+from bireme.cli.failures import USAGE, Failure, say
+from bireme.cli.places import Asked, cluster_options
 
 if TYPE_CHECKING:
     from bireme.installation.checkup import Finding
+    from bireme.kube.config import ClusterConfig
 
 PROBLEMS = 1
 UNREACHABLE = 3
@@ -20,19 +21,20 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("er
 @click.option(
     "-n", "--namespace", default="bireme-system", show_default=True, help="Where Bireme is installed."
 )
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", help="A context of the kubeconfig.")
+@cluster_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(namespace: str, kubeconfig: str | None, context: str | None, output: str) -> None:
-    """Check an installation on a cluster, and say what to fix.
+    """Check an installation on the cluster that --context, --kubeconfig or `bireme use` names.
 
     Looks at CRDs, the pods, lease and permissions of controller and scheduler, webhooks and their
-    certificates, other operators, queues and the network. Changes nothing.
+    certificates, other operators, queues and the network, and says what to fix. Changes nothing.
 
-    Exit status: 0 all is well, or there are warnings alone; 1 something is broken; 3 the cluster can't be
-    reached.
+    Exit status: 0 all is well, or there are warnings alone; 1 something is broken; 2 no cluster was named;
+    3 the cluster can't be reached.
     """
-    findings = _findings(namespace, kubeconfig, context)
+    config = _cluster_config(Asked(kubeconfig=kubeconfig, context=context))
+    say(f"on {config.server} ({config.source}), namespace {namespace}")
+    findings = _findings(config, namespace)
     if output == "json":
         click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
@@ -41,19 +43,33 @@ def command(namespace: str, kubeconfig: str | None, context: str | None, output:
         raise SystemExit(PROBLEMS)
 
 
-def _findings(namespace: str, kubeconfig: str | None, context: str | None) -> "list[Finding]":
+def _cluster_config(asked: Asked) -> "ClusterConfig":
+    from bireme.cli.target_choice import Cluster, read_choice
+    from bireme.cli.targets import cluster_config
+
+    try:
+        choice = read_choice(asked)
+        if isinstance(choice, Cluster):
+            return cluster_config(choice)
+    except Failure as failure:
+        raise Failure(failure.message, failure.hint, UNREACHABLE) from failure
+    raise Failure(
+        "no cluster was named",
+        "`bireme doctor --context CONTEXT`; or `bireme use CONTEXT` for all commands",
+        USAGE,
+    )
+
+
+def _findings(config: "ClusterConfig", namespace: str) -> "list[Finding]":
     import asyncio
 
     from bireme.installation.checkup import Facts, examine
     from bireme.kube.client import Client
-    from bireme.kube.config import load_config
     from bireme.kube.errors import KubeError
     from bireme.kube.transport import HttpTransport
     from bireme.run.checkup import Examiner
 
     async def look() -> Facts:
-        config = load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
-        say(f"on {config.server} ({config.source}), namespace {namespace}")
         transport = HttpTransport(config)
         try:
             return await Examiner(Client(transport, field_manager="bireme-cli"), namespace).look()

@@ -11,7 +11,7 @@ import click
 
 from bireme.cli.failures import Failure, say
 from bireme.cli.places import data_dir_option, data_folder
-from bireme.cli.targets import Connection, connected, embedded, found, run, started
+from bireme.cli.targets import Connection, connected, embedded, found, run, say_local, started
 from bireme.run import leftovers
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def command(data_dir: Path | None, grace_seconds: int) -> None:
     """
     folder = data_folder(data_dir)
     daemon = found(folder)
+    say_local(folder)
     if daemon is None and leftovers.find(folder):
         say("the daemon is gone, but pods of it are left: starting it once more to stop them")
         daemon = started(folder)
@@ -54,7 +55,7 @@ async def stop_all(daemon: "Daemon", grace_seconds: int) -> list[str]:
     """Stop all that runs; return what that was, a line each."""
     from bireme.run.chores import stop_pods, wait_stopped
 
-    async with connected(embedded(daemon), quiet=True) as connection:
+    async with connected(embedded(daemon)) as connection:
         client = connection.client
         told = [f"stopped {name}" for name in await _delete_jobs(connection)]
         pods = await stop_pods(client, grace_seconds)

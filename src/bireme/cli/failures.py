@@ -10,6 +10,8 @@ from typing import IO, Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
+USAGE = 2
+"""The exit code of a command that was called the wrong way, as click has it."""
 TIMED_OUT = 124
 """The exit code of a wait that took too long, as that of timeout(1)."""
 INTERRUPTED = 130

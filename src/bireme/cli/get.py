@@ -9,7 +9,7 @@ from bireme.cli.failures import Failure, fail_with, say
 from bireme.cli.lookup import Found, find, look_up
 from bireme.cli.places import Asked, target_options
 from bireme.cli.table import TABLE, print_table
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.cli.vocabulary import JOBS, ask, no_such_kind, qualified, resources_for
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import Resource
@@ -55,7 +55,7 @@ def command(
     if wanted[0][1] is not None and (all_namespaces or selector):
         option = "--all-namespaces" if all_namespaces else "--selector"
         raise click.UsageError(f"{option} goes with a kind, not with names")
-    run(_get(asked, wanted, output, selector, all_namespaces=all_namespaces))
+    run(_get(choose(asked), asked.namespace, wanted, output, selector, all_namespaces=all_namespaces))
 
 
 def read_words(words: tuple[str, ...]) -> list[tuple[str, str | None]]:
@@ -73,14 +73,15 @@ def read_words(words: tuple[str, ...]) -> list[tuple[str, str | None]]:
 
 
 async def _get(
-    asked: Asked,
+    target: Target,
+    namespace: str | None,
     wanted: list[tuple[str, str | None]],
     output: str | None,
     selector: str,
     *,
     all_namespaces: bool,
 ) -> None:
-    async with connected(choose(asked), asked.namespace) as connection:
+    async with connected(target, namespace) as connection:
         scope = Scope(connection, None if all_namespaces else connection.namespace, selector)
         wishes, failures = await _wishes(connection, wanted)
         if output in ("wide", None):

@@ -12,7 +12,7 @@ from bireme.cli.failures import Failure, fail_with, say
 from bireme.cli.lookup import Found, find_job_or_pod
 from bireme.cli.places import Asked, target_options
 from bireme.cli.screen import Lines, Screen
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.kube.errors import ApiError
 from bireme.kube.resources import PODS
 
@@ -69,11 +69,11 @@ def command(
     leaves it running.
     """
     wanted = Wanted(follow, tail, since, container, previous, timestamps)
-    run(_logs(asked, word, wanted))
+    run(_logs(choose(asked), asked.namespace, word, wanted))
 
 
-async def _logs(asked: Asked, word: str, wanted: Wanted) -> None:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _logs(target: Target, namespace: str | None, word: str, wanted: Wanted) -> None:
+    async with connected(target, namespace) as connection:
         found = await find_job_or_pod(connection, word)
         screen = Screen(live=False)
         if found.resource is PODS:

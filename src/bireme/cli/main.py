@@ -34,6 +34,7 @@ _COMMANDS = {
     "simulate": "Say whether a queued job would start now, and where.",
     "status": "Say whether the embedded mode runs, and what it does.",
     "up": "Start the embedded mode in the background.",
+    "use": "Choose the cluster that commands talk to, or this machine.",
     "validate": "Check manifests, offline, with the same rules as a cluster.",
     "wait": "Wait until a job has ended, or has come to another state.",
     "why": "Say why a queued job waits, and what would help.",

@@ -5,10 +5,11 @@ from typing import Any
 import click
 
 from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB
+from bireme.cli.confirmation import confirm, require_terminal
 from bireme.cli.failures import Failure
 from bireme.cli.lookup import Found, find_job
-from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.places import Asked, target_options, yes_option
+from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.kube.resources import resource_of
 from bireme.run.jobs import is_finished, phase
 
@@ -20,21 +21,34 @@ _PAUSABLE = tuple(resource_of(kind) for kind in JOB_KINDS if kind is not KUBEFLO
 @click.command()
 @click.argument("words", metavar="JOB...", nargs=-1, required=True)
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until no pod is left.")
+@yes_option
 @target_options
-def command(words: tuple[str, ...], asked: Asked, *, wait: bool) -> None:
+def command(words: tuple[str, ...], asked: Asked, *, wait: bool, yes: bool) -> None:
     """Pause jobs: their pods are stopped, and start anew after `bireme resume`.
+
+    On a cluster you are asked first; without a terminal --yes is needed.
 
     \b
     bireme pause hello
 
     Exit status: 1 if one of them can't be paused, or has ended before it was.
     """
-    run(_pause(asked, words, wait=wait))
+    target = choose(asked)
+    ask = not yes and target.is_cluster
+    if ask:
+        require_terminal("pause", target.title)
+    run(_pause(target, asked.namespace, words, wait=wait, ask=ask))
 
 
-async def _pause(asked: Asked, words: tuple[str, ...], *, wait: bool) -> None:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _pause(
+    target: Target, namespace: str | None, words: tuple[str, ...], *, wait: bool, ask: bool
+) -> None:
+    async with connected(target, namespace) as connection:
         found = [await find_pausable(connection, word) for word in words]
+        if ask:
+            titles = [f"{each.title} in namespace {connection.namespace}" for each in found]
+            question = f"stop all pods of {len(found)} job{'' if len(found) == 1 else 's'}"
+            confirm(question, titles, target.title, otherwise="nothing was paused")
         for each in found:
             await switch(connection, each, paused=True)
         for each in found:

@@ -11,6 +11,7 @@ from bireme.cli.failures import Failure
 
 T = TypeVar("T")
 _HELP = "Where the daemon keeps everything. Default: $XDG_STATE_HOME/bireme, or ~/.local/state/bireme."
+_NAMESPACE_HELP = "Default: that of the kubeconfig's context, or `default`."
 
 
 class Asked(NamedTuple):
@@ -20,10 +21,6 @@ class Asked(NamedTuple):
     kubeconfig: str | None = None
     context: str | None = None
     namespace: str | None = None
-
-    @property
-    def folder(self) -> Path:
-        return data_folder(self.data_dir)
 
     @property
     def is_cluster(self) -> bool:
@@ -81,7 +78,10 @@ def current_directory() -> Path:
 
 
 def target_options(function: Callable[..., T]) -> Callable[..., T]:
-    """Give a command the options that choose a target; it gets them as `asked`."""
+    """Give a command the options that choose a target; it gets them as `asked`.
+
+    Without them the command talks to the target that `bireme use` has saved, or to this machine.
+    """
 
     @functools.wraps(function)
     def command(
@@ -94,10 +94,29 @@ def target_options(function: Callable[..., T]) -> Callable[..., T]:
     ) -> T:
         return function(*args, asked=Asked(data_dir, kubeconfig, context, namespace), **kwargs)
 
-    for option in (
-        click.option("--context", help="A context of the kubeconfig: use that cluster."),
-        click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Use the cluster of this file."),
-        click.option("-n", "--namespace", help="Default: that of the kubeconfig's context, or `default`."),
-    ):
-        command = option(command)
-    return data_dir_option(command)
+    namespace_option = click.option("-n", "--namespace", help=_NAMESPACE_HELP)
+    return data_dir_option(namespace_option(cluster_options(command)))
+
+
+def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
+    """Give a command the options that name a cluster. An empty value, as of an unset variable, is refused."""
+    function = click.option(
+        "--context", callback=_not_empty, help="Use the cluster of this context of the kubeconfig."
+    )(function)
+    return click.option(
+        "--kubeconfig",
+        type=click.Path(dir_okay=False),
+        callback=_not_empty,
+        help="Use the cluster of this file.",
+    )(function)
+
+
+def yes_option(function: Callable[..., T]) -> Callable[..., T]:
+    """Give a command that may ask the option not to."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def _not_empty(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("it is empty")
+    return value

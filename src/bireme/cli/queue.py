@@ -6,7 +6,7 @@ import click
 
 from bireme.cli.failures import Failure
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
+from bireme.cli.targets import Connection, Target, choose, connected, run, scheduler_of
 
 
 @click.command()
@@ -15,12 +15,12 @@ from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
 @target_options
 def command(name: str | None, home: str | None, asked: Asked) -> None:
     """Print the queues, or what waits in one of them, in the order in which it is served."""
-    for line in run(_queues(asked, name, home)):
+    for line in run(_queues(choose(asked), asked.namespace, name, home)):
         click.echo(line)
 
 
-async def _queues(asked: Asked, name: str | None, home: str | None) -> list[str]:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _queues(target: Target, namespace: str | None, name: str | None, home: str | None) -> list[str]:
+    async with connected(target, namespace) as connection:
         return await (_table(connection, home) if name is None else _line(connection, name, home))
 
 

@@ -4,7 +4,7 @@ import click
 
 from bireme.cli.pause import find_pausable, switch
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import choose, connected, run
+from bireme.cli.targets import Target, choose, connected, run
 
 
 @click.command()
@@ -19,11 +19,11 @@ def command(words: tuple[str, ...], asked: Asked) -> None:
 
     Exit status: 1 if one of them has ended, or is of a kind that has no pause.
     """
-    run(_resume(asked, words))
+    run(_resume(choose(asked), asked.namespace, words))
 
 
-async def _resume(asked: Asked, words: tuple[str, ...]) -> None:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _resume(target: Target, namespace: str | None, words: tuple[str, ...]) -> None:
+    async with connected(target, namespace) as connection:
         for found in [await find_pausable(connection, word) for word in words]:
             await switch(connection, found, paused=False)
             click.echo(f"{found.title} resumed")

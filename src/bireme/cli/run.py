@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bireme.cli.places import Asked, driver_option, target_options
+from bireme.cli.places import Asked, driver_option, target_options, yes_option
 
 if TYPE_CHECKING:
-    from bireme.cli.lookup import Found
-    from bireme.cli.targets import Connection, Target
+    from bireme.cli.manifests import Manifests
+    from bireme.cli.sending import Submission
+    from bireme.cli.target_choice import Choice
+    from bireme.cli.targets import Target
 
 Object = dict[str, Any]
 
@@ -48,6 +50,7 @@ class Program(NamedTuple):
 @click.option("--name", help="Name of the job instead of that of the manifest.")
 @driver_option(None)
 @click.option("-d", "--detach", is_flag=True, help="Do not wait: print the job's name and return.")
+@yes_option
 @target_options
 def command(
     words: tuple[str, ...],
@@ -62,6 +65,7 @@ def command(
     asked: Asked,
     *,
     detach: bool,
+    yes: bool,
 ) -> None:
     """Run jobs, show what their replicas print, and wait for their end.
 
@@ -70,26 +74,49 @@ def command(
     bireme run --mpi 4 --slots 2 -- python3 train.py
     bireme run --replicas 3 -- sh -c 'echo replica $(rank)'
 
-    Jobs run on this machine, in a daemon that is started if there is none; with --context or --kubeconfig
-    on that cluster. Exit status: 0 on success, else that of the replica that failed first (1 if it has
-    none); 130 when stopped by Ctrl-C.
+    Jobs run on this machine, in a daemon that is started if there is none, or on the cluster that --context,
+    --kubeconfig or `bireme use` names. A finished job of the same name is replaced; on a cluster you are
+    asked first, and without a terminal --yes is needed. Exit status: 0 on success, else that of the replica
+    that failed first (1 if it has none); 130 when stopped by Ctrl-C.
     """
-    if driver and asked.is_cluster:
-        raise click.UsageError("--driver is for this machine: a cluster runs pods its own way")
-    program = Program(words, mpi, slots, replicas, image, variables)
-    needs_image = "a cluster" if asked.is_cluster else "podman" if driver == "podman" else ""
-    objects = _renamed(_objects(files, program, needs_image), name)
-    # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
-    from bireme.cli.targets import choose_to_run, run
+    from bireme.cli.target_choice import read_choice
 
-    target = choose_to_run(asked)
+    program = Program(words, mpi, slots, replicas, image, variables)
+    choice = read_choice(asked)
+    needs_image = _image_requirement(choice, driver)
+    manifests = _renamed(_manifests(files, program, needs_image), name)
+    # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
+    from bireme.cli.targets import prepare, run
+
+    target = prepare(choice)
+    manifests.show_warnings()
     said = {"bireme.dev/driver": driver} if driver else {}
     here = target.daemon is not None and "podman" not in (driver, target.daemon.driver)
-    unused = bool(files) and here and _name_images(objects)
+    unused = bool(files) and here and _name_images(manifests.objects)
     going = _run(
-        target, asked.namespace, objects, said, _own_mpi(program), images_unused=unused, detach=detach
+        target,
+        asked.namespace,
+        manifests.objects,
+        said,
+        _own_mpi(program),
+        images_unused=unused,
+        detach=detach,
+        confirmed=yes or not target.is_cluster,
+        files=files,
     )
     raise SystemExit(run(going))
+
+
+def _image_requirement(choice: "Choice", driver: str | None) -> str:
+    """Return what needs an image, if anything. Raises click.UsageError for a driver on a cluster."""
+    from bireme.cli.target_choice import Cluster
+
+    if not isinstance(choice, Cluster):
+        return "podman" if driver == "podman" else ""
+    cluster = "a cluster" if choice.saved is None else f"a cluster (`bireme use` chose {choice.saved})"
+    if driver:
+        raise click.UsageError(f"--driver is for this machine: {cluster} runs pods its own way")
+    return cluster
 
 
 def _own_mpi(program: Program) -> list[str]:
@@ -110,15 +137,15 @@ def _name_images(objects: list[Object]) -> bool:
     return any(b'"image":' in msgspec.json.encode(obj) for obj in objects if is_job(obj))
 
 
-def _objects(files: tuple[str, ...], program: Program, needs_image: str) -> list[Object]:
+def _manifests(files: tuple[str, ...], program: Program, needs_image: str) -> "Manifests":
     """What to send: what manifests hold, or a job that is made of a command."""
+    from bireme.cli.manifests import Manifests, load
+
     if files:
         if any(program):
             raise click.UsageError(
                 "a manifest says itself what to run\n\nhint: give -f or a command, not both"
             )
-        from bireme.cli.manifests import load
-
         return load(files)
     if not program.words:
         raise click.UsageError(f"nothing to run\n\nhint: {_HINT}")
@@ -128,7 +155,7 @@ def _objects(files: tuple[str, ...], program: Program, needs_image: str) -> list
         raise click.UsageError("--slots goes with --mpi")
     if needs_image and program.image is None:
         raise click.UsageError(f"{needs_image} needs an image\n\nhint: --image registry.example/program:1")
-    return [_checked(_job_of(program))]
+    return Manifests([_checked(_job_of(program))])
 
 
 def _job_of(program: Program) -> Object:
@@ -169,15 +196,17 @@ def _checked(job: Object) -> Object:
     return job
 
 
-def _renamed(objects: list[Object], name: str | None) -> list[Object]:
+def _renamed(manifests: "Manifests", name: str | None) -> "Manifests":
     if name is None:
-        return objects
+        return manifests
     from bireme.cli.manifests import is_job, with_metadata
 
+    objects = manifests.objects
     jobs = [obj for obj in objects if is_job(obj)]
     if len(jobs) != 1:
         raise click.UsageError(f"--name names one job, and there are {len(jobs)}")
-    return [_checked(with_metadata(obj, name=name)) if is_job(obj) else obj for obj in objects]
+    renamed = [_checked(with_metadata(obj, name=name)) if is_job(obj) else obj for obj in objects]
+    return manifests._replace(objects=renamed)
 
 
 async def _run(
@@ -189,16 +218,21 @@ async def _run(
     *,
     images_unused: bool,
     detach: bool,
+    confirmed: bool,
+    files: tuple[str, ...],
 ) -> int:
     from bireme.cli.failures import say
-    from bireme.cli.sending import caller_annotations
+    from bireme.cli.sending import caller_annotations, plan_submissions, send
     from bireme.cli.targets import connected
     from bireme.cli.watching import watch_jobs
 
     async with connected(target, namespace) as connection:
         if images_unused:
             say("note: images are not used, but the programs of this machine (--driver podman uses images)")
-        sending = send(connection, objects, namespace, caller_annotations(*first) | said)
+        submissions = await plan_submissions(connection, objects, namespace)
+        if not confirmed:
+            _confirm_replacement(target, submissions, files)
+        sending = send(connection, submissions, caller_annotations(*first) | said)
         if not detach:
             return await watch_jobs(connection, sending)
         for job in await sending:
@@ -206,36 +240,19 @@ async def _run(
         return 0
 
 
-async def send(
-    connection: "Connection",
-    objects: list[Object],
-    namespace: str | None,
-    annotations: dict[str, str] | None = None,
-) -> "list[Found]":
-    """Send everything in its order; return the jobs, which are new. Where one can't be sent, none is."""
-    from bireme.cli.failures import say
-    from bireme.cli.lookup import Found
-    from bireme.cli.manifests import is_job
-    from bireme.cli.sending import (
-        apply,
-        caller_annotations,
-        describe,
-        for_target,
-        locate_all,
-        start_job,
-        warn_of_quota,
-    )
+def _confirm_replacement(target: "Target", submissions: "list[Submission]", files: tuple[str, ...]) -> None:
+    """Ask before jobs of earlier runs are deleted on a cluster. Raises Failure without a yes."""
+    from bireme.cli.confirmation import confirm, require_terminal
+    from bireme.cli.sending import describe_job
+    from bireme.run.jobs import phase
 
-    jobs = []
-    said = annotations or caller_annotations()
-    places = await locate_all(connection, objects, namespace)
-    for obj, (resource, place) in zip(objects, places, strict=True):
-        if not is_job(obj):
-            await apply(connection, resource, place, obj)
-            say(f"applied {describe(obj)}")
-            continue
-        job = for_target(connection, obj, said)
-        made = await start_job(connection, resource, place or "default", job)
-        await warn_of_quota(connection, made)
-        jobs.append(Found(resource, made))
-    return jobs
+    earlier = [job for submission in submissions for job in submission.predecessors]
+    if not earlier:
+        return
+    count = f"{len(earlier)} finished job{'' if len(earlier) == 1 else 's'}"
+    names = [
+        f"{describe_job(job)} ({phase(job.object)}) in namespace {job.object['metadata']['namespace']}"
+        for job in earlier
+    ]
+    require_terminal(f"replacing {' and '.join(names)}", target.title, files)
+    confirm(f"delete and replace {count}", names, target.title, otherwise="nothing was sent")

@@ -1,4 +1,8 @@
-"""Sends objects to an API server: jobs that are to run now, and what they need."""
+"""Sends objects to an API server: jobs that are to run now, and what they need.
+
+Nothing is sent before all of it was looked at: `plan_submissions` finds where each object goes, and the
+jobs of earlier runs that have the same names. `send` then deletes those, and creates the new ones.
+"""
 
 import asyncio
 import contextlib
@@ -6,12 +10,14 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bireme.cli.failures import Failure, fail_with, say
+from bireme.cli.lookup import Found, look_up
 from bireme.cli.manifests import Object, is_job, with_annotations, with_metadata
 from bireme.cli.places import current_directory
 from bireme.cli.targets import FIELD_MANAGER, Connection
-from bireme.cli.vocabulary import NoSuchKind, find_resource
+from bireme.cli.vocabulary import JOBS, NoSuchKind, find_resource
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
 from bireme.kube.resources import PODS, Resource
@@ -79,24 +85,98 @@ def describe(obj: Object) -> str:
     return f"{obj['kind']} {metadata.get('name') or metadata.get('generateName') or '(no name)'}"
 
 
-async def start_job(connection: Connection, resource: Resource, namespace: str, job: Object) -> Object:
-    """Create a job. One of its name that has ended makes way; one that has not is an error."""
-    job = with_metadata(job, namespace=namespace)
-    try:
-        return await connection.client.create(resource, namespace, job)
-    except AlreadyExists:
-        name = job["metadata"]["name"]
-    with contextlib.suppress(NotFound):
-        there = await connection.client.get(resource, namespace, name)
-        if not is_finished(there) and "deletionTimestamp" not in there["metadata"]:
+class Submission(NamedTuple):
+    """An object to send, where it goes, and the jobs of earlier runs that it replaces."""
+
+    object: Object
+    resource: Resource
+    namespace: str | None
+    predecessors: tuple[Found, ...] = ()
+
+
+async def plan_submissions(
+    connection: Connection, objects: Sequence[Object], namespace: str | None
+) -> list[Submission]:
+    """Look at everything before anything is sent. Raises Failure where an object can't be sent."""
+    places = await locate_all(connection, objects, namespace)
+    submissions: list[Submission] = []
+    failures: list[Failure] = []
+    names: set[tuple[str | None, str]] = set()
+    for obj, (resource, place) in zip(objects, places, strict=True):
+        name = (obj.get("metadata") or {}).get("name")
+        if not is_job(obj) or not name:
+            submissions.append(Submission(obj, resource, place))
+            continue
+        try:
+            if (place, name) in names:
+                raise Failure(f"two jobs are named {name}", "their pods would have the same names")
+            names.add((place, name))
+            predecessors = await find_predecessors(connection, place or "default", name)
+            submissions.append(Submission(obj, resource, place, tuple(predecessors)))
+        except Failure as failure:
+            failures.append(failure)
+    fail_with(failures)
+    return submissions
+
+
+async def find_predecessors(connection: Connection, namespace: str, name: str) -> list[Found]:
+    """Return the jobs of this name, of any kind, that a new one replaces.
+
+    Pods are named after their job, whatever its kind, so jobs of two kinds can't share a name. Raises
+    Failure if one of them has not finished, unless it is being deleted.
+    """
+    there = connection._replace(namespace=namespace)
+    looked_up = await asyncio.gather(*(look_up(there, resource, name) for resource in JOBS))
+    jobs = [found for found in looked_up if found is not None]
+    for job in jobs:
+        if not is_finished(job.object) and "deletionTimestamp" not in job.object["metadata"]:
+            word = name if len(jobs) == 1 else job.title
             raise Failure(
-                f"a {resource.kind} {name} is there already, and {phase(there)}",
-                f"see it with `bireme logs -f {name}`, stop it with `bireme delete {name}`,"
+                f"{describe_job(job)} already exists, and is {phase(job.object)}",
+                f"see it with `bireme logs -f {word}`, stop it with `bireme delete {word}`,"
                 " or choose another name with --name",
             )
-        say(f"{resource.kind} {name} of an earlier run ({phase(there)}) is replaced")
-        await remove(connection.client, resource, namespace, there)
-    return await connection.client.create(resource, namespace, job)
+    return jobs
+
+
+def describe_job(job: Found) -> str:
+    """Return kind and name, such as `GenericJob train`; with the group where two kinds share a name."""
+    kind = job.resource.kind
+    is_shared = sum(resource.kind == kind for resource in JOBS) > 1
+    return f"{kind} {job.name}" + (f" ({job.resource.group})" if is_shared else "")
+
+
+async def send(
+    connection: Connection, submissions: Sequence[Submission], annotations: dict[str, str] | None = None
+) -> list[Found]:
+    """Send everything in its order; return the jobs, which are new."""
+    jobs = []
+    caller = annotations or caller_annotations()
+    for submission in submissions:
+        obj, resource = submission.object, submission.resource
+        if not is_job(obj):
+            await apply(connection, resource, submission.namespace, obj)
+            say(f"applied {describe(obj)}")
+            continue
+        job = await start_job(connection, submission._replace(object=for_target(connection, obj, caller)))
+        await warn_of_quota(connection, job)
+        jobs.append(Found(resource, job))
+    return jobs
+
+
+async def start_job(connection: Connection, submission: Submission) -> Object:
+    """Delete the jobs of earlier runs, and create the new one."""
+    client, namespace = connection.client, submission.namespace or "default"
+    for earlier in submission.predecessors:
+        say(f"{describe_job(earlier)} of an earlier run ({phase(earlier.object)}) is replaced")
+        with contextlib.suppress(NotFound):
+            await remove(client, earlier.resource, namespace, earlier.object)
+    job = with_metadata(submission.object, namespace=namespace)
+    try:
+        return await client.create(submission.resource, namespace, job)
+    except AlreadyExists as error:
+        hint = "another client has just created it: choose another name with --name"
+        raise Failure(f"{describe(job)} already exists", hint) from error
 
 
 async def remove(

@@ -7,7 +7,7 @@ import click
 
 from bireme.cli.failures import Failure
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
+from bireme.cli.targets import Connection, Target, choose, connected, run, scheduler_of
 
 
 @click.command()
@@ -19,14 +19,16 @@ def command(file: str, home: str | None, asked: Asked) -> None:
 
     Nothing is created. Exit status: 0 if it would start now or after an eviction, 1 if it would wait.
     """
-    starts, lines = run(_simulate(asked, file, home))
+    starts, lines = run(_simulate(choose(asked), asked.namespace, file, home))
     for line in lines:
         click.echo(line)
     raise SystemExit(0 if starts else 1)
 
 
-async def _simulate(asked: Asked, file: str, home: str | None) -> tuple[bool, list[str]]:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _simulate(
+    target: Target, namespace: str | None, file: str, home: str | None
+) -> tuple[bool, list[str]]:
+    async with connected(target, namespace) as connection:
         now = datetime.now(UTC)  # noqa: TID251 - a command asks the clock
         made = _objects(file, connection.namespace, now)
         return await _decide(connection, made, home, now)

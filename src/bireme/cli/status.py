@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bireme.cli.places import data_dir_option, data_folder
-from bireme.cli.targets import Connection, connected, embedded, found, run
+from bireme.cli.targets import Connection, connected, embedded, found, run, say_local
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,15 +27,35 @@ _ISOLATION = {
 def command(data_dir: "Path | None") -> None:
     """Say whether the embedded mode runs on this machine, since when, and what it does.
 
+    If `bireme use` has saved a target for other commands, one line names it.
+
     Exit status: 0 if it runs, 1 if it does not.
     """
     folder = data_folder(data_dir)
     daemon = found(folder)
+    say_local(folder)
     if daemon is None:
         click.echo(f"not running ({folder})")
-        raise SystemExit(1)
-    for name, value in [*run(_facts(daemon)), *_trouble(folder)]:
+    facts = [] if daemon is None else [*run(_facts(daemon)), *_trouble(folder)]
+    for name, value in [*facts, *_saved_target()]:
         click.echo(f"{name + ':':<12}{value}")
+    if daemon is None:
+        raise SystemExit(1)
+
+
+def _saved_target() -> list[tuple[str, str]]:
+    """Return what `bireme use` has saved; a file that can't be read does not hide the daemon's state."""
+    from bireme.cli.failures import Failure
+    from bireme.cli.target_choice import SavedLocal, load
+
+    try:
+        saved = load()
+    except Failure as failure:
+        return [("target", f"{failure.message} (`bireme use local` replaces it)")]
+    if saved is None:
+        return []
+    target = "this machine" if isinstance(saved, SavedLocal) else str(saved)
+    return [("target", f"{target}, saved by `bireme use`")]
 
 
 def _trouble(folder: "Path") -> list[tuple[str, str]]:
@@ -49,7 +69,7 @@ def _trouble(folder: "Path") -> list[tuple[str, str]]:
 
 
 async def _facts(daemon: "Daemon") -> list[tuple[str, str]]:
-    async with connected(embedded(daemon), quiet=True) as connection:
+    async with connected(embedded(daemon)) as connection:
         jobs, pods = await _counts(connection)
     since = f"{daemon.started.astimezone():%Y-%m-%d %H:%M:%S}"
     return [

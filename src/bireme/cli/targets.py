@@ -1,4 +1,8 @@
-"""Which API server a command talks to: that of this machine's daemon, or a cluster's."""
+"""Makes the chosen API server ready, says which it is, and connects to it.
+
+`target_choice` decides whom a command talks to. Here a daemon is started if it is this machine's and none
+runs, and the first line on standard error names the target.
+"""
 
 import asyncio
 import contextlib
@@ -8,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bireme.cli.failures import INTERRUPTED, Failure, say
-from bireme.cli.places import Asked
+from bireme.cli.places import Asked, data_folder
+from bireme.cli.target_choice import MEND, Choice, Cluster, read_choice
 from bireme.kube.client import Client
 from bireme.kube.errors import ApiError, ConfigError, KubeError
 from bireme.kube.local import LocalTransport
@@ -35,9 +40,13 @@ class Target(NamedTuple):
     @property
     def title(self) -> str:
         if self.daemon is not None:
-            return f"this machine ({Path(self.daemon.kubeconfig).parent})"
+            return local_title(Path(self.daemon.kubeconfig).parent)
         assert self.config is not None
         return f"{self.config.server} ({self.config.source})"
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.daemon is None
 
     @property
     def namespace(self) -> str:
@@ -64,26 +73,32 @@ class Connection(NamedTuple):
 
 
 def choose(asked: Asked) -> Target:
-    """The running daemon, else the kubeconfig's cluster; what was asked for comes first."""
-    if asked.is_cluster:
-        return cluster(asked)
-    daemon = found(asked.folder)
-    if daemon is not None:
-        return embedded(daemon)
-    from bireme.kube.config import load_config
+    """Return the API server that a command talks to, as `target_choice` decides, ready for use.
 
-    try:
-        return Target(config=load_config(environ=os.environ))
-    except ConfigError as error:
-        message = f"no daemon runs for {asked.folder}, and there is {error}"
-        raise Failure(message, "start one with `bireme up`, or name a cluster with --context") from error
+    Call it outside the event loop: Ctrl-C ends a daemon that is being started.
+    """
+    return prepare(read_choice(asked))
 
 
-def choose_to_run(asked: Asked) -> Target:
-    """As `choose`, but a daemon is started where no cluster was asked for."""
-    if asked.is_cluster:
-        return cluster(asked)
-    return embedded(started(asked.folder))
+def prepare(choice: Choice) -> Target:
+    """Say on standard error which target it is; start the daemon of this machine if none runs."""
+    if isinstance(choice, Cluster):
+        target = Target(config=cluster_config(choice))
+        say(f"on {target.title}")
+        return target
+    folder = data_folder(choice.data_dir)
+    daemon = found(folder)
+    say_local(folder)
+    return embedded(daemon or started(folder))
+
+
+def say_local(folder: Path) -> None:
+    """Say on standard error that a command is about this machine."""
+    say(f"on {local_title(folder)}")
+
+
+def local_title(folder: Path) -> str:
+    return f"this machine ({folder})"
 
 
 def started(folder: Path, *, quiet: bool = False) -> Daemon:
@@ -104,17 +119,34 @@ def found(folder: Path) -> Daemon | None:
         raise Failure(str(error)) from error
 
 
-def cluster(asked: Asked) -> Target:
-    """The cluster that was asked for."""
-    return Target(config=_load(asked.kubeconfig, asked.context))
+def cluster_config(choice: Cluster) -> "ClusterConfig":
+    """Return how to reach a cluster. Raises Failure, which says so if the choice was a saved one."""
+    try:
+        return _load(choice.kubeconfig or None, choice.context)
+    except Failure as error:
+        if choice.saved is None:
+            raise
+        raise Failure(f"can't use the saved target, {choice.saved}: {error.message}", MEND) from error
 
 
 def embedded(daemon: Daemon) -> Target:
+    """Return the API server of a daemon. Raises Failure if its kubeconfig leads elsewhere.
+
+    kubectl and cloud tools write into the file that $KUBECONFIG names, also a context of another cluster.
+    """
     token = read_token(daemon)
-    return Target(daemon, token) if token else Target(daemon, config=_load(daemon.kubeconfig, None))
+    if token:
+        return Target(daemon, token)
+    config = _load(daemon.kubeconfig, None)
+    if config.server != daemon.url:
+        raise Failure(
+            f"{daemon.kubeconfig} was changed: it leads to {config.server}, not to this machine's daemon",
+            f"`kubectl config --kubeconfig {daemon.kubeconfig} use-context bireme`",
+        )
+    return Target(daemon, config=config)
 
 
-def _load(kubeconfig: str | None, context: str | None) -> "ClusterConfig":
+def _load(kubeconfig: str | tuple[str, ...] | None, context: str | None) -> "ClusterConfig":
     from bireme.kube.config import load_config
 
     try:
@@ -124,12 +156,8 @@ def _load(kubeconfig: str | None, context: str | None) -> "ClusterConfig":
 
 
 @contextlib.asynccontextmanager
-async def connected(
-    target: Target, namespace: str | None = None, *, quiet: bool = False
-) -> AsyncIterator[Connection]:
-    """Say where, and talk to it."""
-    if not quiet:
-        say(f"on {target.title}")
+async def connected(target: Target, namespace: str | None = None) -> AsyncIterator[Connection]:
+    """Open a connection to the API server of a target."""
     transport = target.open()
     try:
         client = Client(transport, field_manager=FIELD_MANAGER)

@@ -41,20 +41,23 @@ def command(ctx: click.Context, /, data_dir: Path | None, **options: Any) -> Non
     runs already is fine, unless it has other settings than those that are asked for; it stays until
     `bireme down`.
     """
+    from bireme.cli.targets import say_local
     from bireme.run.presence import StartError, ensure
 
+    folder = data_folder(data_dir)
     words = {name: f"--{name.replace('_', '-')}" for name in options}
     arguments = tuple(text for name, value in options.items() for text in (words[name], str(value)))
     given = {name: str(options[name]) for name in words if _is_given(ctx, name)}
     try:
         daemon, is_new = ensure(
-            data_folder(data_dir),
+            folder,
             stays=True,
             arguments=arguments,
             accept=lambda running: _refuse_others(running, given),
         )
     except StartError as error:
         raise Failure(str(error)) from error
+    say_local(folder)
     say(f"{'ready' if is_new else 'running already'}: {daemon.url} (process {daemon.pid})")
     say(f"for kubectl: export KUBECONFIG={daemon.kubeconfig}")
     click.echo(daemon.kubeconfig)

@@ -85,7 +85,7 @@ def no_such_kind(connection: Connection, resource: Resource) -> NoSuchKind:
     if connection.target.daemon is not None:
         hint = (
             "this machine's daemon runs jobs and pods, with the services, configmaps, secrets and volumes"
-            " that they use; a cluster (--context) may have more kinds"
+            " that they use; a cluster (--context, `bireme use`) may have more kinds"
         )
     elif find_kind(api_version, kind) is not None:
         hint = "it is a kind of Bireme, which is not installed there: `bireme manifests | kubectl apply -f -`"

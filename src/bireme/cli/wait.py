@@ -13,7 +13,7 @@ from bireme.cli.failures import TIMED_OUT, Failure, say
 from bireme.cli.lookup import Found, find, only
 from bireme.cli.places import Asked, target_options
 from bireme.cli.sending import versions
-from bireme.cli.targets import Connection, choose, connected, run
+from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.run.jobs import is_condition, is_finished, is_stopped, phase
 
 Object = dict[str, Any]
@@ -56,7 +56,8 @@ def command(word: str, state: str | None, timeout: timedelta | None, asked: Aske
 
     Exit status: 0 if it has come there; 1 if it ended otherwise, or is gone; 124 if the time was up.
     """
-    raise SystemExit(run(_wait(asked, word, read_goal(state), timeout)))
+    goal = read_goal(state)
+    raise SystemExit(run(_wait(choose(asked), asked.namespace, word, goal, timeout)))
 
 
 def read_goal(state: str | None) -> Goal:
@@ -80,8 +81,10 @@ def read_goal(state: str | None) -> Goal:
     return Goal(value, lambda job: is_condition(job, condition) == expected)
 
 
-async def _wait(asked: Asked, word: str, goal: Goal, timeout: timedelta | None) -> int:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _wait(
+    target: Target, namespace: str | None, word: str, goal: Goal, timeout: timedelta | None
+) -> int:
+    async with connected(target, namespace) as connection:
         try:
             async with asyncio.timeout(timeout.total_seconds() if timeout else None):
                 found = await _find(connection, word, goal)

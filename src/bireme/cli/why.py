@@ -8,7 +8,7 @@ import click
 from bireme.cli.failures import Failure, say
 from bireme.cli.lookup import find_job
 from bireme.cli.places import Asked, target_options
-from bireme.cli.targets import Connection, choose, connected, run, scheduler_of
+from bireme.cli.targets import Connection, Target, choose, connected, run, scheduler_of
 
 # What is printed for a job that waits for nothing.
 _NOT_WAITING = "NotWaiting"
@@ -20,12 +20,12 @@ _NOT_WAITING = "NotWaiting"
 @target_options
 def command(word: str, home: str | None, asked: Asked) -> None:
     """Say why a queued job waits: one word, the numbers, who holds what it needs, what would help."""
-    for line in run(_why(asked, word, home)):
+    for line in run(_why(choose(asked), asked.namespace, word, home)):
         click.echo(line)
 
 
-async def _why(asked: Asked, word: str, home: str | None) -> list[str]:
-    async with connected(choose(asked), asked.namespace) as connection:
+async def _why(target: Target, namespace: str | None, word: str, home: str | None) -> list[str]:
+    async with connected(target, namespace) as connection:
         found = await find_job(connection, word)
         if not (found.object["spec"].get("scheduler") or {}).get("t9kScheduler"):
             raise Failure(f"{word} is not in a queue", "`bireme get` shows its phase")

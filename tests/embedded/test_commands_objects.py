@@ -266,11 +266,19 @@ def test_wait_gives_up_after_its_time(bireme: Bireme, talker: str) -> None:
 
 def test_two_jobs_of_one_name_must_be_told_apart(bireme: Bireme) -> None:
     kubeflow = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hello", "twin")
-    bireme("run", "-d", "--name", "twin", "--replicas", "1", "--", "true")
+    bireme("run", "-d", "--name", "twin", "--replicas", "1", "--", "sleep", "1000")
+    bireme("wait", "twin", "--for", "running")
     bireme("apply", "-f", "-", input=kubeflow)
     result = bireme("logs", "twin", code=1)
     assert "error: twin is the name of several jobs" in result.stderr
     assert "genericjob.batch.tensorstack.dev/twin or mpijob.kubeflow.org/twin" in result.stderr
+
+    def told() -> str:
+        return bireme("get", "mpijob.kubeflow.org/twin", "-o", "json").stdout
+
+    eventually(
+        lambda: "Pod twin-worker-0 belongs to GenericJob twin; delete what is in the way" in told(), told
+    )
     bireme("delete", "gj/twin", "mj/twin", "--now")
 
 

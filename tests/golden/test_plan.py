@@ -33,7 +33,7 @@ from bireme.planning.actions import (
     UpdateConfigMap,
     UpdatePodGroup,
 )
-from bireme.planning.observed import CLUSTER, EMBEDDED, Child, Keys
+from bireme.planning.observed import CLUSTER, EMBEDDED, Child, Keys, NameConflict
 
 FOLDER = Path(__file__).parent / "plan"
 CASES = sorted(FOLDER.glob("*/*.input.yaml"))
@@ -71,7 +71,7 @@ def load(path: Path) -> tuple[Observed, datetime]:
     observed = Observed(
         job, tuple(pods), tuple(children), KEYS,
         tuple(situation.get("invalid", ())),
-        tuple(tuple(name.split(" ", 1)) for name in situation.get("taken", ())),
+        tuple(_conflict(each) for each in situation.get("taken", ())),
         Settings(
             profile=profile,
             keep_messages=situation.get("keepMessages", True),
@@ -82,6 +82,14 @@ def load(path: Path) -> tuple[Observed, datetime]:
         assert is_valid(validate(manifest_job)), "a case must be a job that admission lets through"
     now = datetime.fromisoformat(situation["now"]) if "now" in situation else NOW
     return observed, now
+
+
+def _conflict(value: Any) -> NameConflict:
+    """`Pod job-worker-0` belongs to no job; an object can name the owner."""
+    if not isinstance(value, str):
+        return msgspec.convert(value, NameConflict)
+    kind, name = value.split(" ")
+    return NameConflict(kind, name)
 
 
 def show(made: Plan, observed: Observed, *, whole: bool) -> str:

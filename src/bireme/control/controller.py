@@ -36,7 +36,7 @@ from bireme.kube.resources import resource_of
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import CreatePod, EmitEvent
 from bireme.planning.engines import finalizer, has_groups
-from bireme.planning.observed import Job, Keys
+from bireme.planning.observed import Job, Keys, NameConflict
 
 log = logging.getLogger("bireme.controller")
 
@@ -99,7 +99,7 @@ class Controller:
         self._events = EventRecorder(client)
         self._verdicts = Verdicts()
         self._unwatched = Unwatched(client)
-        self._taken: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._taken: dict[str, tuple[NameConflict, ...]] = {}
         self._running_since: set[str] = set()
         self._pass_seconds: dict[JobKey, float] = {}
         self._memories: tuple[Sized, ...] = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from bireme.api.kinds import POD_GROUP
-from bireme.api.meta import ObjectMeta
+from bireme.api.meta import ObjectMeta, OwnerReference
 from bireme.control.expectations import (
     Expectations,
     Written,
@@ -36,7 +36,7 @@ from bireme.planning.actions import (
     UpdateConfigMap,
     UpdatePodGroup,
 )
-from bireme.planning.observed import Job
+from bireme.planning.observed import Job, NameConflict
 
 WIDEST_BATCH = 128
 """The most calls of one job in flight at once, reached by doubling."""
@@ -57,7 +57,7 @@ class Done(NamedTuple):
     """What became of a plan's actions."""
 
     troubles: tuple[Trouble, ...] = ()
-    taken: tuple[tuple[str, str], ...] = ()
+    taken: tuple[NameConflict, ...] = ()
     created: tuple[tuple[str, str], ...] = ()
 
 
@@ -159,7 +159,7 @@ class Executor:
         except NotFound:
             return Done()
         if not is_owned_by(found, job.metadata.uid):
-            return Done(taken=((kind, name),))
+            return Done(taken=(NameConflict(kind, name, _owner(found)),))
         self._expect(job, kind, found)
         return Done(created=((kind, name),))
 
@@ -216,6 +216,12 @@ def _stages(actions: Sequence[Action]) -> list[list[Action]]:
             case DeleteObject() | DeleteJob():
                 rest.append(action)
     return [stage for stage in (children, leaving, pods, rest) if stage]
+
+
+def _owner(metadata: ObjectMeta) -> OwnerReference | None:
+    """Return the controller of an object, or its first owner, or None."""
+    owners = sorted(metadata.owner_references, key=lambda owner: not owner.controller)
+    return owners[0] if owners else None
 
 
 def _joined(one: Done, other: Done) -> Done:

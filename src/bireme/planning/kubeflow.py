@@ -23,10 +23,11 @@ from bireme.planning.actions import Action, CreatePod, DeleteJob, DeletePod, Emi
 from bireme.planning.cause import first_failure
 from bireme.planning.children import missing_children
 from bireme.planning.cleanup import Policy, clean_up
+from bireme.planning.conflict import describe_conflicts
 from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.identity import replica_name
 from bireme.planning.kubeflow_pods import RIGHTS, build_children, pod_creator
-from bireme.planning.observed import Observed, Plan
+from bireme.planning.observed import NameConflict, Observed, Plan
 from bireme.planning.outcome import DEADLINE_EXCEEDED, Outcome
 from bireme.planning.pods import main_container_name
 from bireme.planning.replicas import FINISHED, Replica, gone, has_run, observe, seen, stop
@@ -295,15 +296,15 @@ class _Pass:
 
     # ---- names
 
-    def _conflicts(self, replicas: Sequence[Replica]) -> list[str]:
+    def _conflicts(self, replicas: Sequence[Replica]) -> list[NameConflict]:
         if not self.observed.taken:
             return []
         wanted = {("Pod", replica.name) for replica in replicas}
         wanted |= {(m["kind"], m["metadata"]["name"]) for m in build_children(self.job, self.observed)}
-        return [f"{kind} {name}" for kind, name in self.observed.taken if (kind, name) in wanted]
+        return [conflict for conflict in self.observed.taken if (conflict.kind, conflict.name) in wanted]
 
-    def _report_conflict(self, replicas: Sequence[Replica], taken: list[str]) -> Plan:
-        message = f"{some(taken)} belongs to somebody else"
+    def _report_conflict(self, replicas: Sequence[Replica], conflicts: Sequence[NameConflict]) -> Plan:
+        message = describe_conflicts(self.job, conflicts)
         known = any(c.reason == NAME_CONFLICT and c.message == message for c in self.status.conditions)
         records = {(replica.type, replica.index): seen(replica) for replica in replicas}
         status = self._status(records, {CREATED: (True, NAME_CONFLICT, message)})

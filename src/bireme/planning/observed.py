@@ -11,7 +11,7 @@ from bireme.api.generic import GenericJob
 from bireme.api.job import JobStatus
 from bireme.api.kubeflow import MPIJob as KubeflowMPIJob
 from bireme.api.kubeflow import MPIJobStatus
-from bireme.api.meta import ObjectMeta
+from bireme.api.meta import ObjectMeta, OwnerReference
 from bireme.api.mpi import MPIJob
 from bireme.planning.actions import Action
 
@@ -81,11 +81,19 @@ class Child(msgspec.Struct, frozen=True):
         return self.kind, self.metadata.name
 
 
+class NameConflict(msgspec.Struct, frozen=True):
+    """An object that has the name of a child that the job needs, and the object's owner, if any."""
+
+    kind: str
+    name: str
+    owner: OwnerReference | None = None
+
+
 class Observed(msgspec.Struct, frozen=True):
     """A job and its children, by owner UID; nothing of anybody else's but names in the way.
 
-    `invalid` are the errors that admission finds in the job. `taken` are (kind, name) of children that
-    belong to somebody else. `troubles` are (reason, message) of actions that could not be done just now.
+    `invalid` are the errors that admission finds in the job. `taken` are the names of children that
+    other objects have. `troubles` are (reason, message) of actions that could not be done just now.
     """
 
     job: Job
@@ -93,7 +101,7 @@ class Observed(msgspec.Struct, frozen=True):
     children: tuple[Child, ...] = ()
     keys: Keys = Keys()
     invalid: tuple[str, ...] = ()
-    taken: tuple[tuple[str, str], ...] = ()
+    taken: tuple[NameConflict, ...] = ()
     settings: Settings = Settings()
     troubles: tuple[tuple[str, str], ...] = ()
 

@@ -29,7 +29,7 @@ from bireme.planning.actions import (
     UpdateConfigMap,
     UpdatePodGroup,
 )
-from bireme.planning.observed import Child, Job, Keys
+from bireme.planning.observed import Child, Job, Keys, NameConflict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _MOST_PASSES = 100
@@ -50,7 +50,7 @@ class ModelCluster:
         self.children: dict[tuple[str, str], Child] = {}
         self.events: list[EmitEvent] = []
         self.invalid: tuple[str, ...] = ()
-        self.taken: tuple[tuple[str, str], ...] = ()
+        self.taken: tuple[NameConflict, ...] = ()
         self.created: list[str] = []
         self.wake_at: datetime | None = None
         self._settings = settings or Settings()

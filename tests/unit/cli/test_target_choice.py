@@ -250,6 +250,7 @@ def _kubeconfig(name: str, server: str) -> dict[str, Any]:
     }
 
 
+# `newField` is a warning, which comes after the line that names the target.
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: GenericJob
@@ -258,7 +259,7 @@ spec:
   scheduler: {t9kScheduler: {queue: main}}
   replicaSpecs:
     - type: worker
-      template: {spec: {containers: [{name: main, image: none, command: ["true"]}]}}
+      template: {spec: {newField: 1, containers: [{name: main, image: none, command: ["true"]}]}}
 """
 VERBS = {
     "get": ["get"],

@@ -64,7 +64,7 @@ generate: $(READY) ## write deploy/ and docs/reference anew from src/bireme/api
 	@$(BIN)/python hack/generate.py
 
 golden: $(READY) ## write the expected output of the golden cases anew; read the diff before committing
-	@BIREME_GOLDEN=update $(BIN)/pytest -q tests/golden
+	@BIREME_GOLDEN=update $(BIN)/pytest -q tests/golden tests/embedded/test_caller.py
 
 lock: $(READY) ## resolve the dependencies of pyproject.toml anew
 	@$(BIN)/pip install --quiet uv

@@ -141,18 +141,20 @@ async def _run_job(running: Daemon, program: Sequence[str]) -> float:
     from bireme.api.kinds import MPI_JOB
     from bireme.cli.adhoc import build_mpi_job
     from bireme.cli.manifests import with_metadata
-    from bireme.cli.sending import caller_annotations, versions
+    from bireme.cli.sending import versions
+    from bireme.cli.submitter import SubmitterOptions, annotations_for
     from bireme.cli.targets import connected, embedded
     from bireme.kube.resources import resource_of
     from bireme.run.jobs import is_finished, phase
     from bireme.run.presence import find
 
     resource, name = resource_of(MPI_JOB), f"true-{secrets.token_hex(4)}"
-    made = build_mpi_job(name, 2, 1, list(program))
-    job: dict[str, Any] = with_metadata(made, namespace="default", annotations=caller_annotations())
+    made = build_mpi_job(name, 2, ["-N", "1"], list(program))
     found = find(running.folder)
     assert found is not None, "the daemon runs"
     async with connected(embedded(found)) as connection:
+        annotations = annotations_for(connection, SubmitterOptions())
+        job: dict[str, Any] = with_metadata(made, namespace="default", annotations=annotations)
         start = time.perf_counter()
         await connection.client.create(resource, "default", job)
         changes = versions(connection.client, resource, "default", name)

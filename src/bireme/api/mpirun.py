@@ -164,12 +164,39 @@ def process_count(arguments: Sequence[str]) -> int | None:
     return _last_number(arguments, {"np", "n", "c"})
 
 
-def slots_per_worker(arguments: Sequence[str], workers: int) -> int:
+def total_processes(arguments: Sequence[str], command: Sequence[str]) -> int | None:
+    """The number of ranks of all programs that a command line starts; None if the first has no number.
+
+    In `command`, a word `:` begins another program, with options of its own.
+    """
+    first = process_count(arguments)
+    if first is None:
+        return None
+    total, rest = first, list(command)
+    while ":" in rest:
+        rest = rest[rest.index(":") + 1 :]
+        options, _ = split_program(rest)
+        total += process_count(options) or 1
+    return total
+
+
+def exported_variables(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The variables that `-x NAME` exports with the values that mpirun finds."""
+    options = parse_options(arguments)
+    return tuple(option.value for option in options if option.name == "x" and "=" not in option.value)
+
+
+def stdin_option(arguments: Sequence[str]) -> str | None:
+    """The rank to which `--stdin` sends standard input, or `all` or `none`; None without that option."""
+    return next((option.value for option in parse_options(arguments) if option.name == "stdin"), None)
+
+
+def slots_per_worker(arguments: Sequence[str], workers: int, command: Sequence[str] = ()) -> int:
     """Slots of each worker: per-node options first, else ranks spread over workers, else 1."""
     per_node = ranks_per_node(arguments)
     if per_node is not None:
         return per_node
-    ranks = process_count(arguments)
+    ranks = total_processes(arguments, command)
     return -(-ranks // workers) if ranks and workers else 1
 
 

@@ -10,7 +10,8 @@ from bireme.cli.confirmation import ask as ask_user
 from bireme.cli.confirmation import can_ask
 from bireme.cli.failures import Failure, say
 from bireme.cli.places import Asked, target_options, yes_option
-from bireme.cli.sending import apply, caller_annotations, describe, for_target, locate_all, warn_of_quota
+from bireme.cli.sending import apply, describe, for_target, locate_all, warn_of_quota
+from bireme.cli.submitter import SubmitterOptions, annotations_for
 from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.cli.vocabulary import qualified
 from bireme.kube.errors import NotFound
@@ -64,7 +65,7 @@ async def _apply(
     target: Target, namespace: str | None, objects: list[Object], *, ask: bool, force: bool
 ) -> None:
     async with connected(target, namespace) as connection:
-        annotations = caller_annotations()
+        annotations = annotations_for(connection, SubmitterOptions())
         places = await locate_all(connection, objects, namespace)
         changes = [
             await _plan(connection, obj, resource, place, annotations)
@@ -99,10 +100,10 @@ async def _plan(
 
 def _with_callers(obj: Object, there: Object) -> Object:
     from bireme.cli.manifests import with_annotations
-    from bireme.node.callers import DIRECTORY, ENVIRONMENT, PATH
+    from bireme.node.submitter import DIRECTORY, PATH, SUBMITTER
 
     said = there["metadata"].get("annotations") or {}
-    kept = {name: said[name] for name in (DIRECTORY, PATH, ENVIRONMENT) if name in said}
+    kept = {name: said[name] for name in (DIRECTORY, PATH, SUBMITTER) if name in said}
     return with_annotations(obj, kept) if kept else obj
 
 

@@ -61,11 +61,13 @@ def _end(signum: int, _frame: object) -> None:
 
 
 async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
-    from bireme.cli.sending import caller_annotations, plan_submissions, send
+    from bireme.cli.sending import plan_submissions, send
+    from bireme.cli.submitter import SubmitterOptions, annotations_for
     from bireme.cli.targets import connected, embedded
     from bireme.cli.watching import watch_jobs
 
     async with connected(embedded(daemon)) as connection:
-        said = caller_annotations(str(Path(sys.executable).parent))
+        options = SubmitterOptions(first=(str(Path(sys.executable).parent),))
+        annotations = annotations_for(connection, options)
         submissions = await plan_submissions(connection, objects, None)
-        return await watch_jobs(connection, send(connection, submissions, said))
+        return await watch_jobs(connection, send(connection, submissions, annotations))

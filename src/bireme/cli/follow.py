@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -16,6 +16,9 @@ from bireme.kube.client import Client
 from bireme.kube.errors import ApiError, KubeError, NotFound
 from bireme.kube.resources import PODS, Resource
 from bireme.run.jobs import Object, is_finished, phase
+
+if TYPE_CHECKING:
+    from bireme.cli.stdin import Forwarder
 
 _QUIET_SECONDS: Final = 0.12
 """How long the output of pods that go on after the end of their job is still listened to."""
@@ -58,6 +61,7 @@ class JobFollower:
         container: str | None = None,
         options: Mapping[str, Any] = MappingProxyType({}),
         on_change: Callable[[], None] = lambda: None,
+        stdin: "Forwarder | None" = None,
     ) -> None:
         metadata = job["metadata"]
         self.resource, self.namespace, self.name = resource, metadata["namespace"], metadata["name"]
@@ -65,6 +69,7 @@ class JobFollower:
         self.job = job
         self.is_gone = False
         self._client, self._screen, self._on_change = client, screen, on_change
+        self._stdin = stdin
         self._title = f"{title}/" if title else ""
         self._container, self._options = container, {**options, "follow": True}
         self._over = asyncio.Event()
@@ -149,9 +154,21 @@ class JobFollower:
             for container in _started(new):
                 if self._container in (None, container):
                     self._listen(new, container)
+            self._send_stdin(new)
             self._tell_trouble(new)
             self._tell_notices(new)
         self._on_change()
+
+    def _send_stdin(self, pod: Seen) -> None:
+        """Tell the forwarder about the containers that read standard input."""
+        if self._stdin is None:
+            return
+        reading = {each["name"] for each in pod.spec.get("containers") or () if each.get("stdin")}
+        metadata = pod.metadata
+        for name, state in _containers(pod):
+            if name in reading:
+                runs = "running" in state
+                self._stdin.update(self.namespace, metadata.name, metadata.uid, name, runs=runs)
 
     def _label(self, pod: str) -> str:
         return self._title + short_name(pod, self.name)

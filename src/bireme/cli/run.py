@@ -1,20 +1,24 @@
 """`bireme run`: run jobs to their end, here or on a cluster."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from itertools import pairwise
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from bireme.cli.places import Asked, driver_option, target_options, yes_option
+from bireme.cli.foreign_options import count_own
+from bireme.cli.running import RunOptions, Work, checked, refuse_driver, require_image, run_options, run_work
 
 if TYPE_CHECKING:
     from bireme.cli.manifests import Manifests
-    from bireme.cli.sending import Submission
     from bireme.cli.target_choice import Choice
-    from bireme.cli.targets import Target
 
 Object = dict[str, Any]
 
-_HINT = "bireme run -f job.yaml, or bireme run --mpi 4 -- ./program"
+_HINT: Final = "bireme run -f job.yaml, or bireme run --mpi 4 -- ./program"
+_LAUNCHERS: Final = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
+_COUNT: Final = re.compile(r"-n(p?)([0-9]*)")
 
 
 class Program(NamedTuple):
@@ -24,11 +28,32 @@ class Program(NamedTuple):
     mpi: int | None
     slots: int | None
     replicas: int | None
-    image: str | None
-    variables: tuple[str, ...]
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+class _Command(click.Command):
+    """Explains mpirun's number of ranks, `-np 8` or `-n 8`, which click would take for a namespace."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = args[: count_own(self, ctx, args) + 2]
+        for word, following in pairwise([*own, ""]):
+            count = _COUNT.fullmatch(word)
+            if count and (count[1] or count[2] or following.isdecimal()):
+                raise click.UsageError(_explain_count(word, count[2] or following), ctx)
+            if word == "--":
+                break
+        return super().parse_args(ctx, args)
+
+
+def _explain_count(word: str, number: str) -> str:
+    ranks = number if number.isdecimal() else "8"
+    return (
+        f"{word} is mpirun's option, and `run` has --mpi and --slots\n\n"
+        f"hint: bireme mpirun -np {ranks} ./program, or bireme run --mpi {ranks} -- ./program;"
+        " --namespace names a namespace"
+    )
+
+
+@click.command(cls=_Command, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, help="Manifests; `-` is stdin."
@@ -38,34 +63,21 @@ class Program(NamedTuple):
     "--slots", type=click.IntRange(1), metavar="S", help="Ranks per worker, with --mpi. Default: 1."
 )
 @click.option("--replicas", type=click.IntRange(1), metavar="N", help="Run COMMAND N times, as a GenericJob.")
-@click.option("--image", help="Image of COMMAND's containers; a cluster and podman need one.")
 @click.option(
-    "-e",
-    "--env",
-    "variables",
-    metavar="NAME[=VALUE]",
-    multiple=True,
-    help="A variable for COMMAND; without a value, as it is here.",
+    "--stdin/--no-stdin",
+    "stdin",
+    default=None,
+    help="Pass standard input on, to rank 0 or the only replica. Default: with --mpi, if it is no terminal.",
 )
-@click.option("--name", help="Name of the job instead of that of the manifest.")
-@driver_option(None)
-@click.option("-d", "--detach", is_flag=True, help="Do not wait: print the job's name and return.")
-@yes_option
-@target_options
+@run_options
 def command(
     words: tuple[str, ...],
     files: tuple[str, ...],
     mpi: int | None,
     slots: int | None,
     replicas: int | None,
-    image: str | None,
-    variables: tuple[str, ...],
-    name: str | None,
-    driver: str | None,
-    asked: Asked,
-    *,
-    detach: bool,
-    yes: bool,
+    stdin: bool | None,
+    options: RunOptions,
 ) -> None:
     """Run jobs, show what their replicas print, and wait for their end.
 
@@ -81,178 +93,97 @@ def command(
     """
     from bireme.cli.target_choice import read_choice
 
-    program = Program(words, mpi, slots, replicas, image, variables)
-    choice = read_choice(asked)
-    needs_image = _image_requirement(choice, driver)
-    manifests = _renamed(_manifests(files, program, needs_image), name)
-    # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
-    from bireme.cli.targets import prepare, run
-
-    target = prepare(choice)
-    manifests.show_warnings()
-    said = {"bireme.dev/driver": driver} if driver else {}
-    here = target.daemon is not None and "podman" not in (driver, target.daemon.driver)
-    unused = bool(files) and here and _name_images(manifests.objects)
-    going = _run(
-        target,
-        asked.namespace,
-        manifests.objects,
-        said,
-        _own_mpi(program),
-        images_unused=unused,
-        detach=detach,
-        confirmed=yes or not target.is_cluster,
-        files=files,
-    )
-    raise SystemExit(run(going))
-
-
-def _image_requirement(choice: "Choice", driver: str | None) -> str:
-    """Return what needs an image, if anything. Raises click.UsageError for a driver on a cluster."""
-    from bireme.cli.target_choice import Cluster
-
-    if not isinstance(choice, Cluster):
-        return "podman" if driver == "podman" else ""
-    cluster = "a cluster" if choice.saved is None else f"a cluster (`bireme use` chose {choice.saved})"
-    if driver:
-        raise click.UsageError(f"--driver is for this machine: {cluster} runs pods its own way")
-    return cluster
-
-
-def _own_mpi(program: Program) -> list[str]:
-    """The folder of the mpirun that came with an MPI program, if any."""
-    if program.mpi is None:
-        return []
-    from bireme.cli.adhoc import mpi_folder
-
-    folder = mpi_folder(program.words[0])
-    return [] if folder is None else [folder]
-
-
-def _name_images(objects: list[Object]) -> bool:
-    import msgspec
-
-    from bireme.cli.manifests import is_job
-
-    return any(b'"image":' in msgspec.json.encode(obj) for obj in objects if is_job(obj))
-
-
-def _manifests(files: tuple[str, ...], program: Program, needs_image: str) -> "Manifests":
-    """What to send: what manifests hold, or a job that is made of a command."""
-    from bireme.cli.manifests import Manifests, load
-
+    program = Program(words, mpi, slots, replicas)
+    choice = read_choice(options.asked)
     if files:
-        if any(program):
-            raise click.UsageError(
-                "a manifest says itself what to run\n\nhint: give -f or a command, not both"
-            )
-        return load(files)
+        refuse_driver(choice, options)
+        work = _of_manifests(files, program, options, stdin=stdin)
+    else:
+        work = _of_command(choice, program, options, stdin=stdin)
+    run_work(choice, options, work)
+
+
+def _of_manifests(
+    files: tuple[str, ...], program: Program, options: RunOptions, *, stdin: bool | None
+) -> Work:
+    if any(program) or options.image or options.variables:
+        raise click.UsageError("a manifest says itself what to run\n\nhint: give -f or a command, not both")
+    from bireme.cli.manifests import load
+
+    manifests = load(files)
+    if stdin and "-" in files:
+        raise click.UsageError("standard input is the manifest: --stdin has nothing to pass on")
+    if stdin:
+        manifests = _reading_stdin(manifests)
+    if "-" in files:
+        return Work(manifests, files)
+    from bireme.cli.stdin_plan import plan_stdin
+
+    return Work(manifests, files, stdin=plan_stdin("replica", wanted=stdin, detach=options.detach))
+
+
+def _reading_stdin(manifests: "Manifests") -> "Manifests":
+    """The manifests, with the one job in them reading standard input. Raises click.UsageError if it can't."""
+    from bireme.cli.manifests import is_job, with_annotations
+    from bireme.planning.identity import STDIN_ANNOTATION
+
+    jobs = [obj for obj in manifests.objects if is_job(obj)]
+    if len(jobs) != 1 or (jobs[0]["apiVersion"], jobs[0]["kind"]) != (_BATCH, "MPIJob"):
+        raise click.UsageError(
+            "--stdin with manifests is for one MPIJob\n\n"
+            "hint: in other kinds, `stdin: true` lets a container read what `kubectl attach -i` sends"
+        )
+    objects = [
+        with_annotations(obj, {STDIN_ANNOTATION: "true"}) if is_job(obj) else obj for obj in manifests.objects
+    ]
+    return manifests._replace(objects=objects)
+
+
+_BATCH: Final = "batch.tensorstack.dev/v1beta1"
+
+
+def _of_command(choice: "Choice", program: Program, options: RunOptions, *, stdin: bool | None) -> Work:
     if not program.words:
         raise click.UsageError(f"nothing to run\n\nhint: {_HINT}")
     if (program.mpi is None) == (program.replicas is None):
         raise click.UsageError(f"give one of --mpi and --replicas with a command\n\nhint: {_HINT}")
     if program.slots and program.mpi is None:
         raise click.UsageError("--slots goes with --mpi")
-    if needs_image and program.image is None:
-        raise click.UsageError(f"{needs_image} needs an image\n\nhint: --image registry.example/program:1")
-    return Manifests([_checked(_job_of(program))])
+    require_image(choice, options)
+    if program.mpi is not None:
+        from bireme.cli.mpirun import mpi_work
+
+        _refuse_launcher(program)
+        arguments = ["-N", str(program.slots or 1)]
+        return mpi_work(program.mpi, arguments, program.words, options, stdin=stdin)
+    return _replica_work(program, options, stdin=stdin)
 
 
-def _job_of(program: Program) -> Object:
+def _refuse_launcher(program: Program) -> None:
+    """Refuse a launcher in the place of the program: each rank would start a world of its own."""
+    name = PurePath(program.words[0]).name
+    rest = " ".join(program.words[1:])
+    if name in _LAUNCHERS:
+        raise click.UsageError(
+            f"{program.words[0]}: Bireme calls mpirun itself, so that every rank would start another one\n\n"
+            f"hint: bireme mpirun {rest}, or bireme run --mpi {program.mpi} -- PROGRAM without {name}"
+        )
+    if name == "torchrun":
+        raise click.UsageError(f"torchrun starts its processes itself\n\nhint: bireme torchrun {rest}")
+
+
+def _replica_work(program: Program, options: RunOptions, *, stdin: bool | None) -> Work:
     import secrets
 
-    from bireme.cli.adhoc import LOCAL_IMAGE, build_generic_job, build_mpi_job, job_name
+    from bireme.cli.adhoc import LOCAL_IMAGE, build_generic_job, job_name
+    from bireme.cli.manifests import Manifests
+    from bireme.cli.stdin_plan import plan_stdin
 
-    words, image = list(program.words), program.image or LOCAL_IMAGE
-    name, env = job_name(words, secrets.token_hex(3)), _variables(program.variables)
-    if program.mpi is not None:
-        return build_mpi_job(name, program.mpi, program.slots or 1, words, image, env)
-    return build_generic_job(name, program.replicas or 1, words, image, env)
-
-
-def _variables(given: tuple[str, ...]) -> dict[str, str]:
-    """What `--env` says; a variable that is not set here is an error."""
-    import os
-
-    found = {}
-    for each in given:
-        name, has_value, value = each.partition("=")
-        if not has_value and name not in os.environ:
-            raise click.UsageError(
-                f"--env {name}: there is no such variable here\n\nhint: --env {name}=VALUE"
-            )
-        found[name] = value if has_value else os.environ[name]
-    return found
-
-
-def _checked(job: Object) -> Object:
-    from bireme.admission import default, validate
-    from bireme.api.paths import format_path
-    from bireme.cli.failures import Failure
-
-    for problem in validate(default(job)):
-        if problem.severity == "error":
-            raise Failure(f"{format_path(problem.path)}: {problem.message}", problem.hint or "")
-    return job
-
-
-def _renamed(manifests: "Manifests", name: str | None) -> "Manifests":
-    if name is None:
-        return manifests
-    from bireme.cli.manifests import is_job, with_metadata
-
-    objects = manifests.objects
-    jobs = [obj for obj in objects if is_job(obj)]
-    if len(jobs) != 1:
-        raise click.UsageError(f"--name names one job, and there are {len(jobs)}")
-    renamed = [_checked(with_metadata(obj, name=name)) if is_job(obj) else obj for obj in objects]
-    return manifests._replace(objects=renamed)
-
-
-async def _run(
-    target: "Target",
-    namespace: str | None,
-    objects: list[Object],
-    said: dict[str, str],
-    first: list[str],
-    *,
-    images_unused: bool,
-    detach: bool,
-    confirmed: bool,
-    files: tuple[str, ...],
-) -> int:
-    from bireme.cli.failures import say
-    from bireme.cli.sending import caller_annotations, plan_submissions, send
-    from bireme.cli.targets import connected
-    from bireme.cli.watching import watch_jobs
-
-    async with connected(target, namespace) as connection:
-        if images_unused:
-            say("note: images are not used, but the programs of this machine (--driver podman uses images)")
-        submissions = await plan_submissions(connection, objects, namespace)
-        if not confirmed:
-            _confirm_replacement(target, submissions, files)
-        sending = send(connection, submissions, caller_annotations(*first) | said)
-        if not detach:
-            return await watch_jobs(connection, sending)
-        for job in await sending:
-            click.echo(job.title)
-        return 0
-
-
-def _confirm_replacement(target: "Target", submissions: "list[Submission]", files: tuple[str, ...]) -> None:
-    """Ask before jobs of earlier runs are deleted on a cluster. Raises Failure without a yes."""
-    from bireme.cli.confirmation import confirm, require_terminal
-    from bireme.cli.sending import describe_job
-    from bireme.run.jobs import phase
-
-    earlier = [job for submission in submissions for job in submission.predecessors]
-    if not earlier:
-        return
-    count = f"{len(earlier)} finished job{'' if len(earlier) == 1 else 's'}"
-    names = [
-        f"{describe_job(job)} ({phase(job.object)}) in namespace {job.object['metadata']['namespace']}"
-        for job in earlier
-    ]
-    require_terminal(f"replacing {' and '.join(names)}", target.title, files)
-    confirm(f"delete and replace {count}", names, target.title, otherwise="nothing was sent")
+    replicas = program.replicas or 1
+    if stdin and replicas > 1:
+        raise click.UsageError("--stdin is for one replica: it can't be read by several")
+    plan = plan_stdin("replica", wanted=stdin, detach=options.detach)
+    name = job_name(program.words, secrets.token_hex(3))
+    image = options.image or LOCAL_IMAGE
+    job = build_generic_job(name, replicas, program.words, image, options.env, with_stdin=plan.forwards)
+    return Work(Manifests([checked(job)]), stdin=plan)

@@ -6,10 +6,7 @@ jobs of earlier runs that have the same names. `send` then deletes those, and cr
 
 import asyncio
 import contextlib
-import os
-import sys
-from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import NamedTuple
 
 from bireme.cli.failures import Failure, fail_with, say
@@ -21,29 +18,19 @@ from bireme.cli.vocabulary import JOBS, NoSuchKind, find_resource
 from bireme.kube.client import Client
 from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
 from bireme.kube.resources import PODS, Resource
-from bireme.node.callers import DIRECTORY, ENVIRONMENT, PATH, write_variables
+from bireme.node.submitter import DIRECTORY
 from bireme.run.jobs import is_finished, phase
 
 _GONE_SECONDS = 60.0
 
 
-def caller_annotations(*first: str) -> dict[str, str]:
-    """The caller's directory, if it is still there, PATH and the like, which pods get on this machine.
-
-    Programs in these folders are found first, those that came with this Python, such as mpirun, last.
-    """
-    parts = [*first, *os.environ.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent)]
-    said = {PATH: os.pathsep.join(dict.fromkeys(parts)), ENVIRONMENT: write_variables(os.environ)}
-    with contextlib.suppress(FileNotFoundError):
-        said[DIRECTORY] = str(Path.cwd())
-    return said
-
-
-def for_target(connection: Connection, obj: Object, annotations: dict[str, str]) -> Object:
-    """The object as it is sent; a job for this machine learns who called, and from where."""
-    if connection.target.daemon is None or not is_job(obj):
+def for_target(connection: Connection, obj: Object, annotations: Mapping[str, str]) -> Object:
+    """The object as it is sent; a job carries the annotations, and for this machine its directory."""
+    if not is_job(obj):
         return obj
-    job = with_annotations(obj, annotations)
+    job = with_annotations(obj, dict(annotations))
+    if connection.target.daemon is None:
+        return job
     if DIRECTORY not in job["metadata"]["annotations"]:
         return with_annotations(job, {DIRECTORY: str(current_directory())})
     return job
@@ -147,18 +134,19 @@ def describe_job(job: Found) -> str:
 
 
 async def send(
-    connection: Connection, submissions: Sequence[Submission], annotations: dict[str, str] | None = None
+    connection: Connection, submissions: Sequence[Submission], annotations: Mapping[str, str]
 ) -> list[Found]:
-    """Send everything in its order; return the jobs, which are new."""
+    """Send everything in its order, jobs with these annotations; return the jobs, which are new."""
     jobs = []
-    caller = annotations or caller_annotations()
     for submission in submissions:
         obj, resource = submission.object, submission.resource
         if not is_job(obj):
             await apply(connection, resource, submission.namespace, obj)
             say(f"applied {describe(obj)}")
             continue
-        job = await start_job(connection, submission._replace(object=for_target(connection, obj, caller)))
+        job = await start_job(
+            connection, submission._replace(object=for_target(connection, obj, annotations))
+        )
         await warn_of_quota(connection, job)
         jobs.append(Found(resource, job))
     return jobs

@@ -62,6 +62,15 @@ class Target(NamedTuple):
 
         return HttpTransport(self.config)
 
+    def open_http(self) -> FormTransport:
+        """A way there that takes WebSockets, too."""
+        from bireme.kube.transport import HttpTransport
+
+        if self.config is not None:
+            return HttpTransport(self.config)
+        assert self.daemon is not None
+        return HttpTransport(_load(self.daemon.kubeconfig, None))
+
 
 class Connection(NamedTuple):
     """A way to the API server of a target, and the namespace that is meant where none is named."""

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from bireme.cli.durations import shown
 from bireme.cli.endings import describe_end, exit_code
@@ -18,12 +18,26 @@ from bireme.cli.sending import kill_pods, remove
 from bireme.cli.targets import Connection
 from bireme.run.jobs import phase
 
+if TYPE_CHECKING:
+    from bireme.cli.stdin import Forwarder
+
+Object = dict[str, Any]
+
 _TICK_SECONDS: Final = 1.0
 _QUESTION: Final = "stop the job, or detach and let it run? [s]top / [d]etach / [c]ontinue: "
 
 
-async def watch_jobs(connection: Connection, sending: Coroutine[Any, Any, list[Found]]) -> int:
+async def watch_jobs(
+    connection: Connection,
+    sending: Coroutine[Any, Any, list[Found]],
+    *,
+    with_stdin: bool = False,
+    explain: Callable[[Object], Iterable[str]] = lambda _: (),
+) -> int:
     """Send jobs, show their output and how they end; return the exit code.
+
+    With `with_stdin` our standard input goes to the container that reads it. `explain` gives lines to show
+    below the end of a job.
 
     Ctrl-C stops them, or leaves them alone, as the user says: from the first moment on, so that none is left
     behind that nobody knows of.
@@ -31,15 +45,29 @@ async def watch_jobs(connection: Connection, sending: Coroutine[Any, Any, list[F
     interrupts = Interrupts()
     with interrupts.caught():
         jobs = await interrupts.spare(sending)
-        return await _Session(connection, jobs, interrupts, Screen()).run() if jobs else 0
+        if not jobs:
+            return 0
+        stdin = None
+        if with_stdin:
+            from bireme.cli.stdin import Forwarder
+
+            stdin = Forwarder(connection.target.open_http)
+        return await _Session(connection, jobs, interrupts, Screen(), stdin, explain).run()
 
 
 class _Session:
     def __init__(
-        self, connection: Connection, jobs: list[Found], interrupts: Interrupts, screen: Screen
+        self,
+        connection: Connection,
+        jobs: list[Found],
+        interrupts: Interrupts,
+        screen: Screen,
+        stdin: "Forwarder | None",
+        explain: Callable[[Object], Iterable[str]],
     ) -> None:
         self._connection, self._jobs = connection, jobs
         self._interrupts, self._screen = interrupts, screen
+        self._stdin, self._explain = stdin, explain
         self._began = asyncio.get_running_loop().time()
         self._followers = [
             JobFollower(
@@ -49,6 +77,7 @@ class _Session:
                 screen,
                 title=job.name if len(jobs) > 1 else "",
                 on_change=self._show_status,
+                stdin=stdin,
             )
             for job in jobs
         ]
@@ -63,18 +92,26 @@ class _Session:
             for task in (work, ticking):
                 task.cancel()
             await asyncio.gather(work, ticking, return_exceptions=True)
+            if self._stdin is not None:
+                await self._stdin.close()
             self._screen.show_status("")
 
     async def _until_over(self, work: asyncio.Future[None], lost: asyncio.Future[None]) -> int:
+        lost_input = [self._stdin.lost] if self._stdin is not None else []
         while True:
             interrupt = asyncio.create_task(self._interrupts.next())
             try:
-                await asyncio.wait((work, lost, interrupt), return_when=asyncio.FIRST_COMPLETED)
+                awaited: list[asyncio.Future[Any]] = [work, lost, interrupt, *lost_input]
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
                 if work.done():
                     work.result()
                     return self._end()
                 if lost.done():
                     raise Failure("the daemon has ended", "`bireme up` starts it; the pods go on meanwhile")
+                for input_ in lost_input:
+                    if input_.done():
+                        await self._stop()
+                        raise Failure(input_.result())
                 code = await self._interrupted(interrupt.result(), work, lost)
             finally:
                 interrupt.cancel()
@@ -102,7 +139,7 @@ class _Session:
                 self._screen.say(f"{follower.name}: deleted by somebody else")
                 codes.append(1)
                 continue
-            for line in describe_end(follower.job):
+            for line in (*describe_end(follower.job), *self._explain(follower.job)):
                 self._screen.say(line)
             codes.append(exit_code(follower.job))
         return next((code for code in codes if code), 0)
@@ -144,7 +181,8 @@ class _Session:
         while True:
             self._screen.ask(_QUESTION)
             try:
-                answer = await self._interrupts.answer(*over)
+                with self._stdin.paused() if self._stdin is not None else contextlib.nullcontext():
+                    answer = await self._interrupts.answer(*over)
             finally:
                 self._screen.ask("")
             if answer is None or answer[:1] in ("s", "d", "c"):

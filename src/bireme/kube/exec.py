@@ -1,7 +1,7 @@
 """Running a command in a container: the channels of Kubernetes' remote command protocol."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -40,6 +40,11 @@ class Channels:
         """Take one message: a byte for the channel, then data. Channels nobody asked for are passed over."""
         if message and (data := self._received.get(message[0])) is not None:
             data.append(message[1:])
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether the server has said how the command ended."""
+        return bool(self._received[_OUTCOME])
 
     def result(self) -> ExecResult:
         """The outcome, once the server has closed. Raises TransportError where it never came."""
@@ -91,6 +96,59 @@ async def run_command(
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
         return channels.result()
+
+
+async def attach(
+    transport: object, namespace: str, pod: str, *, container: str, stdin: AsyncIterable[bytes]
+) -> None:
+    """Send standard input, and its end, to a container that runs; return when the container has ended.
+
+    Raises KubeError if the connection breaks before all is sent, and whatever reading `stdin` raises.
+    """
+    if not isinstance(transport, WebSocketTransport):
+        raise KubeError("attach needs a transport with WebSockets")
+    params = [("container", container), ("stdin", "true")]
+    path = PODS.path(namespace, pod, "attach")
+    async with transport.websocket(path, params=params, protocols=(V5, V4)) as socket:
+        if socket.protocol != V5:
+            raise KubeError("attach: the server can't end standard input; it takes Kubernetes 1.30")
+        channels = Channels()
+        sending = asyncio.ensure_future(_send_all(socket, stdin))
+        receiving = asyncio.ensure_future(_receive(socket, channels))
+        try:
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                await sending
+            # To the end: servers drop what they have not passed on yet when a client leaves.
+            await receiving
+            if channels.has_outcome:
+                channels.result()
+            elif not sending.done():
+                raise TransportError("attach: the connection ended before standard input did")
+        finally:
+            sending.cancel()
+            receiving.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+
+
+async def _receive(socket: "aiohttp.ClientWebSocketResponse", channels: Channels) -> None:
+    async for message in socket:
+        if isinstance(message.data, bytes):
+            channels.receive(message.data)
+
+
+async def _send_all(socket: "aiohttp.ClientWebSocketResponse", stdin: AsyncIterable[bytes]) -> None:
+    """Send data as it comes, then its end. Raises TransportError if the connection is closed."""
+    async for data in stdin:
+        await _send_bytes(socket, bytes([_STDIN]) + data)
+    await _send_bytes(socket, bytes([_CLOSE, _STDIN]))
+
+
+async def _send_bytes(socket: "aiohttp.ClientWebSocketResponse", data: bytes) -> None:
+    try:
+        await socket.send_bytes(data)
+    except ConnectionError as error:
+        raise TransportError(f"attach: {error}") from error
 
 
 async def _send(socket: "aiohttp.ClientWebSocketResponse", stdin: bytes | None) -> None:

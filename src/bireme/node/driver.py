@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bireme.api.names import WORKER_TYPE
-from bireme.node.callers import DIRECTORY, DRIVER, ENVIRONMENT, PATH, with_callers
 from bireme.node.cgroups import Limits, Made
 from bireme.node.cpus import read_cores, share
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
@@ -19,6 +18,16 @@ from bireme.node.machine import Machine
 from bireme.node.remote_shell import ONE_NAME, PODS
 from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
+from bireme.node.submitter import (
+    DIRECTORY,
+    DRIVER,
+    PATH,
+    SUBMITTER,
+    Submitter,
+    load,
+    lowered_limits,
+    merge_variables,
+)
 from bireme.node.substitutes import NOTHING, Needs, Substitutes, needs_of
 from bireme.node.volumes import VolumeError, part_of
 from bireme.planning.identity import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
@@ -33,26 +42,28 @@ _OURS: Final = "bireme-"
 _ONE_NAME: Final = {"OMPI_MCA_btl": "self,tcp", ONE_NAME: "1"}
 
 
-class Caller(NamedTuple):
-    """Where, and with which programs, whoever sent the job would run it; empty for the node's own."""
+class Origin(NamedTuple):
+    """Where a job comes from, as its annotations say, and what it needs; empty for the node's own."""
 
     directory: str = ""
     path: str = ""
     needs: Needs = NOTHING
     driver: str = ""
-    environment: str = ""
+    submitter: str = ""
+    """The hash of its submitter's environment, umask and limits."""
 
 
-_NODE: Final = Caller()
+_NODE: Final = Origin()
 
 
-def read_caller(job: Object | None) -> Caller:
-    """Whoever sent a job, as written on it; the node itself for a pod without one."""
+def read_origin(job: Object | None) -> Origin:
+    """Read the origin of a job from its annotations; of a pod without a job it is the node."""
     if job is None:
         return _NODE
-    said = job["metadata"].get("annotations") or {}
-    directory, path = said.get(DIRECTORY, ""), said.get(PATH, "")
-    return Caller(directory, path, needs_of(job), said.get(DRIVER, ""), said.get(ENVIRONMENT, ""))
+    annotations = job["metadata"].get("annotations") or {}
+    values = [annotations.get(name, "") for name in (DIRECTORY, PATH, DRIVER, SUBMITTER)]
+    directory, path, driver, submitter = values
+    return Origin(directory, path, needs_of(job), driver, submitter)
 
 
 class UnstartableError(Exception):
@@ -95,18 +106,19 @@ class ProcessDriver:
         folder: PodFolder,
         volumes: Mapping[str, Path],
         sources: Sources,
-        caller: Caller = _NODE,
+        origin: Origin = _NODE,
     ) -> dict[str, Any]:
         """The order that starts a container; its `notices` are not the shim's. Raises UnstartableError."""
         name = container["name"]
         own = self._own_variables(pod, container, attempt, folder)
-        own["PATH"] = caller.path or self._path
+        own["PATH"] = origin.path or self._path
         try:
             own |= self.devices.environment(pod, container)
         except NoDeviceError as error:
             raise UnstartableError(Problem("ContainerCreating", str(error), name)) from error
-        base = with_callers(self._environment, caller.environment)
-        built = build_environment(pod, container, sources, base | own)
+        submitter = self._submitter(origin, name)
+        base = merge_variables(self._environment, submitter) if submitter else self._environment
+        built = build_environment(pod, container, sources, {**base, **own})
         if built.problems:
             raise UnstartableError(Problem(CONFIG_ERROR, "; ".join(built.problems), name))
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
@@ -117,10 +129,10 @@ class ProcessDriver:
         env["PATH"] = f"{self._folder.programs}:{env['PATH']}"
         last_words = message_file(folder, name, attempt)
         mounts = self._mounts(container, volumes, folder, last_words, built.own)
-        found, here = Substitutes([each["target"] for each in mounts]), self._caller_directory(caller)
+        found, here = Substitutes([each["target"] for each in mounts]), self._start_directory(origin)
         directory = found.directory(container.get("workingDir") or "", here)
-        argv, env = found.words(argv, caller.needs), found.variables(env, directory)
-        found.login(caller.needs)
+        argv, env = found.words(argv, origin.needs), found.variables(env, directory)
+        found.login(origin.needs)
         if not self.can_mount:
             moved = self._moved(container, volumes)
             argv = [_replaced(word, moved) for word in argv]
@@ -131,11 +143,13 @@ class ProcessDriver:
         last_words.touch(mode=0o600)
         scratch = folder.path / "root"
         scratch.mkdir(mode=0o755, exist_ok=True)
-        cpus = self._worker_cpus(pod, caller.needs)
+        cpus = self._worker_cpus(pod, origin.needs)
         held = self._hold(pod, container, attempt, cpus)
         found.limits(container, held.missing)
         found.binding(has_cpus=held.has_cpus)
-        found.services(caller.needs, can_mount=self.can_mount)
+        found.services(origin.needs, can_mount=self.can_mount)
+        if submitter is not None:
+            found.ulimits(lowered_limits(submitter))
         return {
             "do": "start",
             "container": name,
@@ -148,6 +162,7 @@ class ProcessDriver:
             "mounts": mounts,
             "scratch": str(scratch),
             "cgroups": held.folders,
+            **_inherited(submitter),
             **console(container),
             "notices": found.notices,
         }
@@ -180,10 +195,20 @@ class ProcessDriver:
             "BIREME_TERMINATION_LOG": str(message_file(folder, container["name"], attempt)),
         }
 
-    def _caller_directory(self, caller: Caller) -> str:
-        """The caller's, if it is there; else the node's own."""
-        there = os.path.isdir(caller.directory)  # noqa: PTH112 - says no where another raises
-        return caller.directory if there else str(self._directory)
+    def _submitter(self, origin: Origin, container: str) -> Submitter | None:
+        """The submitter that a job names, None if it names none. Raises UnstartableError if it is gone."""
+        if not origin.submitter:
+            return None
+        submitter = load(self._folder.data, origin.submitter)
+        if submitter is None:
+            message = f"the environment of the job's submitter ({origin.submitter[:12]}) is not here any more"
+            raise UnstartableError(Problem(CONFIG_ERROR, f"{message}: submit the job again", container))
+        return submitter
+
+    def _start_directory(self, origin: Origin) -> str:
+        """The submitter's, if it is there; else the node's own."""
+        there = os.path.isdir(origin.directory)  # noqa: PTH112 - says no where another raises
+        return origin.directory if there else str(self._directory)
 
     def _mounts(
         self,
@@ -237,6 +262,11 @@ class ProcessDriver:
             for mount in container.get("volumeMounts") or ()
             if mount["name"].startswith(_OURS)
         }
+
+
+def _inherited(submitter: Submitter | None) -> dict[str, Any]:
+    """What of an order says what processes inherit beside their environment."""
+    return {} if submitter is None else {"umask": submitter.umask, "limits": submitter.limits}
 
 
 def console(container: Object) -> dict[str, Any]:

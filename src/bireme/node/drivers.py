@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from bireme.node import shims
-from bireme.node.callers import DRIVER
 from bireme.node.cgroups import remove, was_oom_killed
-from bireme.node.driver import RUN_ERROR, Caller, ProcessDriver, UnstartableError
+from bireme.node.driver import RUN_ERROR, Origin, ProcessDriver, UnstartableError
 from bireme.node.environment import Sources
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.machine import Machine
 from bireme.node.podman import driver as podman
 from bireme.node.podman.driver import PodmanDriver
 from bireme.node.seen import Object, Problem
+from bireme.node.submitter import DRIVER
 from bireme.node.substitutes import unasked
 
 PROCESS: Final = "process"
@@ -51,18 +51,18 @@ class Drivers:
         folder: PodFolder,
         volumes: Mapping[str, Path],
         sources: Sources,
-        caller: Caller,
+        origin: Origin,
     ) -> dict[str, Any]:
         """The order that starts a container. Raises UnstartableError."""
-        if self._choose(pod, caller) == podman.PODMAN:
+        if self._choose(pod, origin) == podman.PODMAN:
             order = await self._podman.start_order(pod, container, attempt, folder, volumes, sources)
         else:
-            order = self._process.start_order(pod, container, attempt, folder, volumes, sources, caller)
+            order = self._process.start_order(pod, container, attempt, folder, volumes, sources, origin)
         return order | {"notices": [*order["notices"], *unasked(container)]}
 
-    def _choose(self, pod: Object, caller: Caller) -> str:
+    def _choose(self, pod: Object, origin: Origin) -> str:
         own = (pod["metadata"].get("annotations") or {}).get(DRIVER)
-        chosen: str = own or caller.driver or self._default
+        chosen: str = own or origin.driver or self._default
         if chosen not in NAMES:
             message = f"annotation {DRIVER}: {chosen!r} is not a driver: use {' or '.join(NAMES)}"
             raise UnstartableError(Problem(RUN_ERROR, message, fatal=True))

@@ -54,6 +54,8 @@ class NodeFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.data = path.parent
+        """The data folder, which the node shares with the API server and the command line."""
         self.programs = path / "bin"
         self.departed = path / "departed"
 

@@ -15,7 +15,7 @@ from bireme.node import shims
 from bireme.node.ailments import report_problem
 from bireme.node.care import Care
 from bireme.node.conditions import with_foreign
-from bireme.node.driver import Caller, UnstartableError, read_caller
+from bireme.node.driver import Origin, UnstartableError, read_origin
 from bireme.node.drivers import Drivers
 from bireme.node.environment import Sources
 from bireme.node.fetching import fetch_sources
@@ -78,7 +78,7 @@ class Keeper:
         self._obstacles = Obstacles(self._complain, now)
         self._volumes: dict[str, Path] | None = None
         self._sources: Sources | None = None
-        self._caller = Caller()
+        self._origin = Origin()
         self._notices: tuple[str, ...] = ()
         self._teller = Teller(client, pod)
         self._care = Care(self, client, networks, now)
@@ -348,7 +348,7 @@ class Keeper:
         pod = self._pod | {"status": with_addresses(self._pod.get("status") or {}, self._seen())}
         try:
             wanted = await self._driver.start_order(
-                pod, container, order.attempt, self.folder, self._volumes, self._sources, self._caller
+                pod, container, order.attempt, self.folder, self._volumes, self._sources, self._origin
             )
         except UnstartableError:
             # What it refers to may come, or change: it is looked up again.
@@ -396,7 +396,7 @@ class Keeper:
                 Problem("ContainerCreating", f"{error.filename}: {error.strerror}")
             ) from error
         job = await self._find_job()
-        self._caller = read_caller(job)
+        self._origin = read_origin(job)
         try:
             self._network = await self._join(job)
         except NetworkError as error:

@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from bireme.node.callers import VARIABLES
 from bireme.node.folders import ROOT
+from bireme.node.submitter import is_usual
 
 _TRIAL: Final = """
 import sys
@@ -27,7 +27,7 @@ kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
 kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
 """
 _GPU_UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
-_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "XDG_CACHE_HOME", *VARIABLES)
+_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "XDG_CACHE_HOME")
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -81,8 +81,8 @@ def is_connected() -> bool:
 
 
 def caller_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What pods get of the environment of whoever started the node."""
-    return {name: environ[name] for name in _PASSED_ON if name in environ}
+    """Return what pods without a submitter get of the environment in which the node was started."""
+    return {name: value for name, value in environ.items() if name in _PASSED_ON or is_usual(name)}
 
 
 def _node_name() -> str:
@@ -90,6 +90,10 @@ def _node_name() -> str:
         letter if letter.isalnum() or letter in "-." else "-" for letter in socket.gethostname().lower()
     )
     return name.strip("-.")[:63] or "localhost"
+
+
+def count_gpus() -> int:
+    return len(_gpus())
 
 
 def _gpus() -> tuple[str, ...]:

@@ -104,6 +104,15 @@ class Substitutes:
                 " workers are bound to the same CPUs: use one worker (`bireme mpirun`), or --bind-to none"
             )
 
+    def ulimits(self, lowered: Sequence[str]) -> None:
+        """Say which limits of the submitter's are higher than the daemon may set."""
+        if lowered:
+            names = ", ".join(sorted(lowered))
+            self.notices.append(
+                f"ulimits: {names} can't be as high as in your shell, because the daemon was started with"
+                " lower ones: `bireme down`, then start it from this shell"
+            )
+
     def _has_folder(self, path: str) -> bool:
         return (os.path.isdir(path) and os.access(path, os.X_OK)) or self._is_mounted(path)  # noqa: PTH112
 

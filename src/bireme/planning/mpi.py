@@ -3,7 +3,14 @@
 from typing import Any, Final
 
 from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
-from bireme.api.mpirun import asks_to_bind, normalize, slots_per_worker, split_program, worker_of
+from bireme.api.mpirun import (
+    asks_to_bind,
+    normalize,
+    slots_per_worker,
+    split_program,
+    stdin_option,
+    worker_of,
+)
 from bireme.api.names import WORKER_TYPE
 from bireme.planning.actions import Manifest
 from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume, reads_stdin
@@ -40,9 +47,8 @@ class MPICrew(LaunchCrew):
 
     def __init__(self, job: MPIJob) -> None:
         worker = job.spec.worker
-        super().__init__(
-            job, worker.replicas, worker.template, slots_per_worker(worker.extra_mpi_args, worker.replicas)
-        )
+        slots = slots_per_worker(worker.extra_mpi_args, worker.replicas, worker.cmd)
+        super().__init__(job, worker.replicas, worker.template, slots)
         self._mpi = job
 
     def site(self, observed: Observed) -> Site:
@@ -87,8 +93,12 @@ class MPICrew(LaunchCrew):
         program = f"{spec.mpi_home.rstrip('/')}/bin/mpirun" if spec.mpi_home else "mpirun"
         mca = [word for key, value in spec.mca.items() for word in ("--mca", key, value)]
         hostfile = ["--hostfile", f"{site.profile.files}/hostfile"]
+        arguments = normalize(spec.worker.extra_mpi_args)
+        more, _ = split_program(spec.worker.cmd)
+        # Open MPI 5 gives rank 0 a standard input that never ends, also where mpirun's own is empty.
+        no_stdin = ["--stdin", "none"] if stdin_option([*arguments, *more]) is None else []
         start = site.sh("stdin") if with_stdin else []
-        return [program, *hostfile, *mca, *normalize(spec.worker.extra_mpi_args), *start, *spec.worker.cmd]
+        return [program, *hostfile, *no_stdin, *mca, *arguments, *start, *spec.worker.cmd]
 
     def _launcher(
         self, site: Site, spec: Manifest, command: list[str], arguments: list[str], *, with_stdin: bool

@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from bireme.api.kinds import JOB_KINDS
 from bireme.kube.client import Client, Object
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import PODS, Resource, resource_of
+from bireme.node.submitter import SUBMITTER, sweep
 from bireme.run.jobs import finished_at, is_finished
 
 log = logging.getLogger("bireme")
@@ -41,6 +43,13 @@ async def forget_finished(client: Client, keep: timedelta, now: Callable[[], dat
             log.info("the job ended long ago and is forgotten", extra={"job": metadata["name"]})
             await client.delete(resource, metadata["namespace"], metadata["name"], uid=metadata["uid"])
         await asyncio.sleep(max(_LEAST_SECONDS, wait.total_seconds()))
+
+
+async def sweep_submitters(client: Client, folder: Path) -> None:
+    """Remove what submitters have left of whom no job is there any more."""
+    annotations = [job["metadata"].get("annotations") or {} for _, job in await list_jobs(client)]
+    named = [each[SUBMITTER] for each in annotations if SUBMITTER in each]
+    await asyncio.to_thread(sweep, folder, named)
 
 
 async def wait_until_idle(client: Client, quiet_seconds: Callable[[], float], idle_seconds: float) -> None:

@@ -109,7 +109,8 @@ async def _housekeeping(
     running: Embedded, options: DaemonOptions, told: Told, stop: asyncio.Event, stay: asyncio.Event
 ) -> AsyncIterator[None]:
     client = Client(InsideTransport(running.server.backend, "bireme-daemon"))
-    work: list[Coroutine[Any, Any, None]] = []
+    folder = options.server.folder
+    work: list[Coroutine[Any, Any, None]] = [_again(lambda: chores.sweep_submitters(client, folder))]
     keep, idle = options.keep_finished, options.idle_seconds
     if keep is not None:
         work.append(_again(lambda: chores.forget_finished(client, keep, now)))

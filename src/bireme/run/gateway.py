@@ -99,7 +99,9 @@ def _why_no_output(pod: Object, options: LogOptions) -> str:
 
 async def _attach(keeper: Keeper, options: ExecOptions, session: Session) -> int:
     """Pass on what a container writes from now on, until it ends, and hand in what it is to read."""
-    hearing = asyncio.create_task(_hear(keeper, options.container, session))
+    wants_output = options.stdout or options.stderr
+    work = _hear(keeper, options.container, session) if wants_output else _ended(keeper, options.container)
+    hearing = asyncio.create_task(work)
     # It has found the end of the output by now: an answer to what is handed in comes after it.
     await asyncio.sleep(0)
     talking = asyncio.create_task(_talk(keeper, options, session))
@@ -120,6 +122,14 @@ async def _hear(keeper: Keeper, container: str, session: Session) -> None:
         over, wanted = (lambda: not keeper.runs(container)), Wanted(tail_lines=0)
         async for chunk in read(path, wanted, over, changed, opened):
             await session.write(1, chunk)
+
+
+async def _ended(keeper: Keeper, container: str) -> None:
+    """Wait until a container has ended."""
+    with keeper.changes() as changed:
+        while keeper.runs(container):
+            await changed.wait()
+            changed.clear()
 
 
 async def _talk(keeper: Keeper, options: ExecOptions, session: Session) -> None:

@@ -47,7 +47,7 @@ def test_the_launcher_carries_mpiruns_list_literally() -> None:
     container = launcher["spec"]["containers"][0]
     assert [*container["command"], *container["args"]] == [
         "/bin/sh", "/etc/bireme/launch", "/usr/local/bin/mpirun", "--hostfile", "/etc/bireme/hostfile",
-        "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
+        "--stdin", "none", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
         "--map-by", "ppr:8:node", "-x", "OMP_NUM_THREADS=4", "--bind-to", "none",
         "./solver", "--input", "/data/mesh.h5",
     ]  # fmt: skip

@@ -20,11 +20,10 @@ from bireme.cli.failures import Failure
 from bireme.cli.get import read_words
 from bireme.cli.main import cli
 from bireme.cli.screen import Lines, Screen, colour_of
-from bireme.cli.sending import caller_annotations
+from bireme.cli.submitter import SubmitterOptions
 from bireme.cli.table import print_table
 from bireme.cli.vocabulary import named, qualified
 from bireme.cli.wait import read_goal, verdict
-from bireme.node.callers import PATH
 from bireme.run.jobs import finished_at, phase
 from bireme.scheduling.reasons import AddMembers, AddNodes, Remedy
 
@@ -72,7 +71,7 @@ def test_a_job_is_named_after_what_it_runs(command: list[str], expected: str) ->
 @pytest.mark.parametrize(
     "made",
     [
-        build_mpi_job("ring", 2, 3, ["./ring", "-v"]),
+        build_mpi_job("ring", 2, ["-N", "3"], ["./ring", "-v"]),
         build_generic_job("greet", 2, ["sh", "-c", "echo $(rank) $$ $(date)"]),
     ],
     ids=["mpi", "generic"],
@@ -90,7 +89,7 @@ def test_the_mpirun_beside_a_program_is_its_own(tmp_path: Path, monkeypatch: pyt
     words = ("python", "its/bin/python", f"{tmp_path}/its/bin/python")
     assert [mpi_folder(word) for word in words] == [f"{tmp_path}/its/bin"] * 3
     assert [mpi_folder(word) for word in ("env", "bin/env", "nowhere")] == [None] * 3
-    first = caller_annotations(f"{tmp_path}/its/bin")[PATH].split(":")
+    first = SubmitterOptions(first=(f"{tmp_path}/its/bin",)).path.split(":")
     assert first[:2] == [f"{tmp_path}/its/bin", f"{tmp_path}/bin"]
 
 

@@ -5,16 +5,17 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import signal
 import termios
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bireme.node.shim import kernel, mounts
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
-_UMASK = 0o022
+UMASK = 0o022
 """That of containers: what a job writes is for others to read, unlike what is ours."""
 _TERMINAL = {"TERM": "xterm"}
 """What container runtimes set with a terminal, for a program that is not told otherwise."""
@@ -29,6 +30,9 @@ class Command(NamedTuple):
     cgroups: Sequence[str] = ()
     enter: Sequence[str] = ()
     """The program that runs a command beside this one, told in JSON; none where that is just started."""
+    umask: int = UMASK
+    limits: Mapping[str, Sequence[int]] = {}
+    """Resource limits, soft and hard, by name."""
 
 
 class Child(NamedTuple):
@@ -65,7 +69,7 @@ def beside(like: Command, order: dict[str, Any]) -> Command:
 
 def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     os.setsid()
-    os.umask(_UMASK)
+    os.umask(command.umask)
     for folder in command.cgroups:
         with open(f"{folder}/cgroup.procs", "w") as file:  # noqa: PTH123
             file.write("0")
@@ -73,6 +77,8 @@ def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for signum in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(signum, signal.SIG_DFL)
+    for name, (soft, hard) in command.limits.items():
+        _limit(name, soft, hard)
     # Upwards first: one of the three may stand where another is to go.
     sources = [os.dup2(number, 100 + place) for place, number in enumerate((stdin, stdout, stderr))]
     for place, number in enumerate(sources):
@@ -86,6 +92,24 @@ def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     os.chdir(command.directory)
     env = _TERMINAL | command.env if _take_terminal() else command.env
     os.execvpe(command.argv[0], command.argv, env)  # noqa: S606 - an argument list, no shell
+
+
+def _limit(name: str, soft: int, hard: int) -> None:
+    """Set a resource limit, or as near to it as this process may."""
+    number = getattr(resource, f"RLIMIT_{name}", None)
+    if number is None:
+        return
+    try:
+        resource.setrlimit(number, (soft, hard))
+    except (OSError, ValueError):
+        most = resource.getrlimit(number)[1]
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(number, (_lower(soft, most), _lower(hard, most)))
+
+
+def _lower(first: int, second: int) -> int:
+    """The lower of two limits; -1 is none."""
+    return max(first, second) if -1 in (first, second) else min(first, second)
 
 
 def _take_terminal() -> bool:

@@ -167,6 +167,8 @@ class Shim:
             order.get("scratch", ""),
             order.get("cgroups", ()),
             order.get("enter", ()),
+            order.get("umask", children.UMASK),
+            order.get("limits", {}),
         )
         # On record first: were this process killed in between, nothing would be started twice.
         record: dict[str, Any] = {"attempt": attempt, "started": time.time()}

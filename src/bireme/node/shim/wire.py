@@ -4,10 +4,11 @@ Orders, all with a field `do`:
 
     watch                                    be told the state, now and after each change
     start    container, attempt, argv, env, directory, output, cap?, mounts?, scratch?, cgroups?,
-             enter?, kill?, stdin?, tty?
+             umask?, limits?, enter?, kill?, stdin?, tty?
                                              start a container; an attempt that was made is left alone;
                                              `enter` is the program that runs others beside it, `kill` the
-                                             signal that it takes instead of being killed
+                                             signal that it takes instead of being killed; `limits` are
+                                             (soft, hard) by name, as NOFILE
     signal   container, signal               signal its first process
     kill     container                       kill it and all that came from it
     attach   container                       where its input goes, or its terminal

@@ -1,0 +1,54 @@
+"""What jobs on this machine take from the user who submits them: directory, PATH, environment, ulimits."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from bireme.cli.targets import Connection
+from bireme.node.submitter import (
+    DIRECTORY,
+    DRIVER,
+    PATH,
+    SUBMITTER,
+    Selection,
+    Submitter,
+    read_limits,
+    read_umask,
+    save,
+    select_variables,
+)
+
+
+class SubmitterOptions(NamedTuple):
+    """What the user says about it."""
+
+    first: tuple[str, ...] = ()
+    """Folders in which programs are found before those of PATH."""
+    driver: str = ""
+    selection: Selection = "usual"
+    """Which variables of this process jobs get."""
+    names: tuple[str, ...] = ()
+    """Variables that jobs get whatever the selection is."""
+
+    @property
+    def path(self) -> str:
+        """PATH for jobs; programs that came with this Python, such as mpirun, are found last."""
+        own = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        return os.pathsep.join(dict.fromkeys([*self.first, *own, str(Path(sys.executable).parent)]))
+
+
+def annotations_for(connection: Connection, options: SubmitterOptions) -> dict[str, str]:
+    """Return the annotations that tell this machine's node where jobs come from; none for a cluster."""
+    if connection.target.daemon is None:
+        return {}
+    variables = select_variables(os.environ, options.selection, options.names)
+    submitter = Submitter(variables, read_umask(), read_limits(), options.selection)
+    folder = Path(connection.target.daemon.kubeconfig).parent
+    annotations = {PATH: options.path, SUBMITTER: save(folder, submitter)}
+    if options.driver:
+        annotations[DRIVER] = options.driver
+    with contextlib.suppress(FileNotFoundError):
+        annotations[DIRECTORY] = str(Path.cwd())
+    return annotations

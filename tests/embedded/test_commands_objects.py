@@ -170,6 +170,13 @@ def test_logs_of_a_job_are_those_of_all_replicas(bireme: Bireme, talker: str) ->
     assert "there is no job or pod nobody" in bireme("logs", "nobody", code=1).stderr
 
 
+def test_logs_tail_of_replicas_without_output_succeeds(bireme: Bireme) -> None:
+    bireme("run", "-d", "--name", "silent", "--replicas", "2", "--", "sleep", "1000")
+    bireme("wait", "silent", "--for", "running", "--timeout", "3m")
+    assert bireme("logs", "silent", "--tail", "5").stdout == ""
+    bireme("delete", "silent", "--now")
+
+
 @pytest.mark.parametrize("follow", [(), ("-f",)], ids=["now", "followed"])
 def test_logs_that_no_replica_has_are_an_error(bireme: Bireme, talker: str, follow: tuple[str, ...]) -> None:
     refused = bireme("logs", talker, "-c", "nope", *follow, code=1).stderr

@@ -63,6 +63,16 @@ def test_a_last_line_without_an_end_is_read(output: Output, path: Path) -> None:
     assert get(path, Wanted(tail_lines=1, timestamps=True)) == "1970-01-01T00:16:50.000000Z unfinished"
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [Wanted(tail_lines=5), Wanted(tail_lines=0), Wanted(tail_lines=5, timestamps=True)],
+    ids=["tail", "tail of nothing", "times"],
+)
+def test_tail_of_empty_output_is_empty(path: Path, wanted: Wanted) -> None:
+    path.touch()
+    assert get(path, wanted) == ""
+
+
 def test_what_outgrows_its_cap_loses_its_beginning(output: Output, path: Path) -> None:
     for number in range(3000):
         os.write(output.descriptor, b"%0100d\n" % number)

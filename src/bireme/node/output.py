@@ -149,7 +149,7 @@ def _behind_hole(descriptor: int, place: int) -> int:
 
 
 def _last_lines(descriptor: int, start: int, size: int, count: int) -> int:
-    if count == 0:
+    if count == 0 or size == 0:
         return size
     place = size
     if os.pread(descriptor, 1, size - 1) == b"\n":

@@ -99,12 +99,24 @@ class Backend:
                 _log.exception("a group of writes can't be saved")
             self.store.take_back()
             self._collector = None
+            if len(group) > 1:
+                await self._do_each(group)
+                return
             results = [_Failed(errors.storage_failed(str(error)))] * len(group)
         else:
             self._publish()
         for call, result in zip(group, results, strict=True):
             _answer(call, result)
         self._look()
+
+    async def _do_each(self, group: Sequence[_Call]) -> None:
+        """Save the writes of a group one by one.
+
+        A full disk takes deletions but no new objects, and small writes but no large ones: each write of a
+        group that cannot be saved succeeds or fails by itself.
+        """
+        for call in group:
+            await self._do([call])
 
     def _operate(self, call: _Call) -> object:
         try:

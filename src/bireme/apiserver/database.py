@@ -6,6 +6,10 @@
 
 A group of writes is one transaction, and synchronous: what is committed survives a kill and a power cut. A
 file in an older layout is brought up to date; a newer one is refused.
+
+On a full disk, groups that create an object are refused, and others are saved in the space of a reserve
+(reserve.py). Meanwhile nothing is logged and the log is emptied, so that objects use its pages and the file
+does not grow. The only loss: after a restart, a watcher cannot resume from before that time.
 """
 
 import contextlib
@@ -17,6 +21,7 @@ from typing import Final
 import msgspec
 
 from bireme.apiserver.records import Record, read_record
+from bireme.apiserver.reserve import Reserve
 from bireme.apiserver.tables import Snapshot, Staged, TableSnapshot
 from bireme.apiserver.watch import Change
 
@@ -60,10 +65,13 @@ class Database:
             # Secrets are in it. What SQLite puts beside it has the same mode.
             path.touch(0o600)
             path.chmod(0o600)
+            self._reserve = Reserve(path)
             self._connection = sqlite3.connect(
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             self._prepare()
+            with contextlib.suppress(OSError):
+                self._reserve.prepare()
         except (sqlite3.Error, OSError) as error:
             raise DatabaseError(f"{path}: {error}") from error
 
@@ -97,8 +105,14 @@ class Database:
     def commit(self, staged: Sequence[Staged]) -> None:
         """Save a group of changes: all of it, or none. Raises StorageError."""
         try:
+            has_space = self._reserve.top_up(self._size())
+            if not has_space and any(change.before is None for _, change in staged):
+                raise StorageError(
+                    f"the disk of {self.path.parent} is full: no object is created until there is space;"
+                    " delete jobs, or free space on that disk"
+                )
             with self._transaction():
-                self._save(staged)
+                self._save(staged, keeps_log=has_space)
         except sqlite3.Error as error:
             raise StorageError(_explained(error, self.path)) from error
 
@@ -107,6 +121,7 @@ class Database:
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
+        self._reserve.close()
 
     # ---- layout
 
@@ -117,6 +132,7 @@ class Database:
         run("PRAGMA synchronous = FULL")
         run("PRAGMA cache_size = -4096")
         run("PRAGMA journal_size_limit = 16777216")
+        run(f"PRAGMA wal_autocheckpoint = {self._reserve.checkpoint_pages}")
         found: int = run("PRAGMA user_version").fetchone()[0]
         if found > LAYOUT:
             raise DatabaseError(
@@ -126,6 +142,13 @@ class Database:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {migration} PRAGMA user_version = {number}; COMMIT;"
             )
+
+    def _size(self) -> int:
+        """The size of the database in bytes, with the pages that are still in the WAL."""
+        size: int = self._connection.execute(
+            "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        ).fetchone()[0]
+        return size
 
     # ---- reading
 
@@ -163,7 +186,7 @@ class Database:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _save(self, staged: Sequence[Staged]) -> None:
+    def _save(self, staged: Sequence[Staged], *, keeps_log: bool) -> None:
         run = self._connection.executemany
         latest = _latest(staged)
         run(
@@ -174,6 +197,11 @@ class Database:
             "DELETE FROM objects WHERE resource = ? AND key = ?",
             (place for place, after in latest if after is None),
         )
+        version = staged[-1].change.version
+        run("UPDATE about SET value = ? WHERE name = ?", [(version, "version")])
+        if not keeps_log:
+            self._clear_log(version)
+            return
         run(
             "INSERT INTO log VALUES (?, ?, ?, ?)",
             (
@@ -181,8 +209,6 @@ class Database:
                 for resource, change in staged
             ),
         )
-        version = staged[-1].change.version
-        run("UPDATE about SET value = ? WHERE name = ?", [(version, "version")])
         self._since_trim += len(staged)
         self._bytes_since_trim += sum(change.weight for _, change in staged)
         if self._since_trim >= _TRIM_EVERY or self._bytes_since_trim > self._most_bytes // 2:
@@ -194,6 +220,12 @@ class Database:
         if horizon > self._about("horizon"):
             self._connection.execute("DELETE FROM log WHERE version <= ?", (horizon,))
             self._connection.execute("UPDATE about SET value = ? WHERE name = 'horizon'", (horizon,))
+        self._since_trim = self._bytes_since_trim = 0
+
+    def _clear_log(self, version: int) -> None:
+        """Delete all entries; this version is where the log begins again."""
+        self._connection.execute("DELETE FROM log")
+        self._connection.execute("UPDATE about SET value = ? WHERE name = 'horizon'", (version,))
         self._since_trim = self._bytes_since_trim = 0
 
     def _too_much(self) -> int:

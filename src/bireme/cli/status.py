@@ -59,10 +59,10 @@ def _saved_target() -> list[tuple[str, str]]:
 
 
 def _trouble(folder: "Path") -> list[tuple[str, str]]:
-    from bireme.run.presence import is_full
+    from bireme.disk import is_full
 
     return (
-        [("disk", "full: nothing is saved and no job goes on until there is space")]
+        [("disk", "full: no job can be started, and output is cut; `bireme delete JOB` frees space")]
         if is_full(folder)
         else []
     )

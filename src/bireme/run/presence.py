@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from bireme.disk import is_full
+
 _MOST_LOG: Final = 8 << 20
 _MESSAGE_LINES: Final = 12
 _END_SECONDS: Final = 20.0
@@ -257,8 +259,3 @@ def _why(log: Path, begin: int, code: int) -> str:
     if not told and is_full(log.parent):
         told = f"there is no space left on the disk of {log.parent}"
     return f"the daemon can't be started: {told}" if told else f"the daemon ended with {code}; see {log}"
-
-
-def is_full(folder: Path) -> bool:
-    """Whether nothing can be saved in a folder, not even a line in a log that would say so."""
-    return os.statvfs(folder).f_bavail == 0

@@ -29,12 +29,15 @@ class SlowDatabase(Database):
         self.gate.set()
         self.fails = False
         self.fails_at = -1
+        self.refuses = ""
         self.groups: list[int] = []
 
     def commit(self, staged: Sequence[Staged]) -> None:
         self.gate.wait(10)
         if self.fails or len(self.groups) == self.fails_at:
             self.fails_at = -1
+            raise StorageError("the disk is full")
+        if any(change.key == self.refuses for _, change in staged):
             raise StorageError("the disk is full")
         self.groups.append(len(staged))
         super().commit(staged)
@@ -110,6 +113,17 @@ def test_one_refusal_in_a_group_spares_the_others(tmp_path: Path) -> None:
         assert names(backend) == ["a", "b", "c"]
 
     play(tmp_path, scene)
+
+
+def test_a_write_that_can_not_be_saved_spares_the_others_of_its_group(tmp_path: Path) -> None:
+    async def scene(backend: Backend, database: SlowDatabase) -> None:
+        database.refuses = "default/b"
+        writes = [backend.write(create(backend, name)) for name in ("a", "b", "c")]
+        done = await asyncio.gather(*writes, return_exceptions=True)
+        assert [getattr(each, "code", 201) for each in done] == [201, 507, 201]
+        assert names(backend) == ["a", "c"]
+
+    assert play(tmp_path, scene).groups == [1, 1, 1]
 
 
 def test_several_writes_of_one_call_are_one(tmp_path: Path) -> None:

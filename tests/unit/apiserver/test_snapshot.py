@@ -12,7 +12,7 @@ from bireme.apiserver.lists import Query
 from bireme.apiserver.store import Store
 
 FOLDER = Path(bireme.apiserver.__file__).parent
-SHELL = {"backend.py", "database.py", "inside.py", "serving"}
+SHELL = {"backend.py", "database.py", "inside.py", "reserve.py", "serving"}
 SOURCES = sorted(path for path in FOLDER.rglob("*.py") if path.relative_to(FOLDER).parts[0] not in SHELL)
 UNKNOWN = {
     "asyncio",

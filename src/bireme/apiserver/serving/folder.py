@@ -111,10 +111,10 @@ class Folder:
 
 
 def _sign(descriptor: int) -> None:
-    """Say who holds the lock; on a full disk it is held without."""
-    os.ftruncate(descriptor, 0)
+    """Write the process ID into the lock file, over that of the last holder: that needs no new block."""
+    text = f"{os.getpid()}\n".encode()
     with contextlib.suppress(OSError):
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        os.ftruncate(descriptor, os.pwrite(descriptor, text, 0))
 
 
 def default_path() -> Path:

@@ -16,7 +16,11 @@ CONTAINERS_READY: Final = "ContainersReady"
 SCHEDULED: Final = "PodScheduled"
 AS_WRITTEN: Final = "bireme.dev/RunsAsWritten"
 """False, with what stands in for what, where this machine lacks something; else it is not there."""
-OURS: Final = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, AS_WRITTEN})
+OUTPUT_COMPLETE: Final = "bireme.dev/OutputComplete"
+"""False, with the reason, if output was cut because the disk was full; else it is not there."""
+OURS: Final = frozenset(
+    {READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, AS_WRITTEN, OUTPUT_COMPLETE}
+)
 
 
 class Say(NamedTuple):
@@ -35,6 +39,7 @@ def build_conditions(
     ready_to_start: bool,
     now: datetime,
     notices: Sequence[str] = (),
+    output_cut: str = "",
 ) -> list[Object]:
     """Those of others as they are, then ours; lastTransitionTime moves only with the status."""
     old = (pod.get("status") or {}).get("conditions") or ()
@@ -50,11 +55,17 @@ def build_conditions(
     before = {each["type"]: each for each in old}
     generation = pod["metadata"].get("generation")
     made = [_condition(kind, before.get(kind), say, generation, now) for kind, say in says.items()]
-    told = before.get(AS_WRITTEN)
-    if notices:
-        say = Say(False, "Substituted", "\n".join(notices))
-        told = _condition(AS_WRITTEN, told, say, generation, now)
-    return [*others, *made, *([told] if told else [])]
+    # These two are there only if they are False, and then stay: a new agent does not know the notices.
+    exceptions = {
+        AS_WRITTEN: Say(False, "Substituted", "\n".join(notices)),
+        OUTPUT_COMPLETE: Say(False, "DiskFull", output_cut),
+    }
+    for kind, say in exceptions.items():
+        if say.message:
+            made.append(_condition(kind, before.get(kind), say, generation, now))
+        elif kind in before:
+            made.append(before[kind])
+    return [*others, *made]
 
 
 def with_foreign(status: Object, server: Object) -> Object:

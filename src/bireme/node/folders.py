@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import bireme
+from bireme.disk import space_of
 from bireme.node.prrte import RANK, RANK_PROGRAM
 
 ROOT: Final = Path(bireme.__file__).parent.parent
@@ -66,8 +67,7 @@ class NodeFolder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         programs = {"bireme-agent": _AGENT.format(python=sys.executable, root=ROOT), RANK: RANK_PROGRAM}
         for name, text in programs.items():
-            (self.programs / name).write_text(text)
-            (self.programs / name).chmod(0o700)
+            _put(self.programs / name, text)
 
     def pod(self, uid: str) -> PodFolder:
         return PodFolder(self.path / "pods" / uid)
@@ -77,8 +77,14 @@ class NodeFolder:
         return PodFolder(self.departed / uid)
 
     def keep_output(self, folder: PodFolder) -> PodFolder:
-        """Put what a pod wrote aside; its folder can go then. Without space, or output, nothing is kept."""
+        """Put what a pod wrote aside; its folder can go then.
+
+        Nothing is kept on a disk with little space: the pod may have been deleted to free some.
+        """
         kept = self.kept(folder.path.name)
+        space = space_of(self.path)
+        if space.free < space.headroom:
+            return kept
         with contextlib.suppress(OSError):
             kept.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder.path / "output").rename(kept.path / "output")
@@ -106,3 +112,14 @@ class NodeFolder:
         with contextlib.suppress(OSError):
             if place.readlink() == folder.path:
                 place.unlink()
+
+
+def _put(program: Path, text: str) -> None:
+    """Write a program whole and at once, unless it is there: pods that run may be using it."""
+    with contextlib.suppress(OSError):
+        if program.read_text() == text:
+            return
+    new = program.with_name(f".{program.name}.new")
+    new.write_text(text)
+    new.chmod(0o700)
+    new.replace(program)

@@ -263,8 +263,16 @@ class Keeper:
             host_ips=("127.0.0.1",),
             pod_ips=self._pod_ips,
             notices=self._notices,
+            output_cut=self._describe_cut(records),
             rebooted=self._state is not None and not shims.is_of_this_boot(self._state),
         )
+
+    def _describe_cut(self, records: dict[str, dict[str, Any]]) -> str:
+        """Why output is missing; the same words for all pods, so that a user reads them once."""
+        if not any(record.get("cut") for record in records.values()):
+            return ""
+        disk = self._node_folder.path.parent
+        return f"output is cut: the disk of {disk} is full; `bireme delete JOB` frees the space of a job"
 
     def _container(self, name: str, record: dict[str, Any]) -> ContainerSeen:
         if "finished" not in record:

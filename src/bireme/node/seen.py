@@ -93,6 +93,8 @@ class Seen(msgspec.Struct, frozen=True):
     rebooted: bool = False
     notices: tuple[str, ...] = ()
     """What is not as the pod's manifest says, because this machine lacks it."""
+    output_cut: str = ""
+    """Why output of a container is missing; empty if none is."""
 
 
 def read_record(record: Mapping[str, Any], message: str = "") -> ContainerSeen:

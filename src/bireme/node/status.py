@@ -71,7 +71,13 @@ def build_status(
         "phase": shown,
         **_why(old, shown, ending),
         "conditions": build_conditions(
-            pod, entries, phase, ready_to_start=sandbox, notices=seen.notices, now=now
+            pod,
+            entries,
+            phase,
+            ready_to_start=sandbox,
+            notices=seen.notices,
+            output_cut=seen.output_cut,
+            now=now,
         ),
         "startTime": old.get("startTime") or write_time(now),
         **{field: known[field] for field in _ADDRESSES if field in known},

@@ -20,8 +20,6 @@ MS_MOVE: Final = 8192
 MS_REC: Final = 16384
 MS_PRIVATE: Final = 1 << 18
 MS_SLAVE: Final = 1 << 19
-_FALLOC_KEEP_SIZE: Final = 1
-_FALLOC_PUNCH_HOLE: Final = 2
 
 
 def become_subreaper() -> None:
@@ -82,12 +80,6 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
         ),
         target,
     )
-
-
-def punch_hole(descriptor: int, length: int) -> None:
-    """Give the beginning of a file back to the disk; offsets stay."""
-    flags = _FALLOC_PUNCH_HOLE | _FALLOC_KEEP_SIZE
-    _check(_libc.fallocate(descriptor, flags, ctypes.c_int64(0), ctypes.c_int64(length)))
 
 
 def _check(result: int, path: str | None = None) -> None:

@@ -16,6 +16,8 @@ from bireme.node.shim.output import Output
 from bireme.node.shim.records import Records
 
 _ROUND_SECONDS: Final = 0.2
+_NEARLY_FULL_ROUND_SECONDS: Final = 0.02
+"""How often output is looked at that grows on a disk with little space."""
 _SWEEP_ROUNDS: Final = 200
 _SWEEP_PAUSE_SECONDS: Final = 0.01
 
@@ -25,6 +27,8 @@ class Shim:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        # It is DATA/node/pods/UID.
+        self._data_folder = os.path.normpath(f"{folder}/../../..")
         own = tree.read_process(os.getpid())
         assert own is not None, "this process is there"
         self._records = Records(folder, own.pid, own.start)
@@ -61,10 +65,14 @@ class Shim:
         self._tell()
 
     def _pause(self) -> float | None:
-        return _ROUND_SECONDS if self._outputs else None
+        if any(output.is_nearly_full for output in self._outputs.values()):
+            return _NEARLY_FULL_ROUND_SECONDS
+        return _ROUND_SECONDS if self._outputs or not self._records.is_saved else None
 
     def _tell(self) -> None:
         if not self._changed:
+            if not self._records.is_saved:
+                self._records.save()
             return
         self._changed = False
         self._records.save()
@@ -158,7 +166,7 @@ class Shim:
         before = self._records.containers.get(name)
         if before is not None and before["attempt"] >= attempt:
             return
-        output = Output(order["output"], order.get("cap", 0))
+        output = Output(order["output"], order.get("cap", 0), self._data_folder)
         command = children.Command(
             order["argv"],
             order["env"],
@@ -344,8 +352,15 @@ class Shim:
     # ---- output
 
     def _look_at_output(self) -> None:
-        for output in self._outputs.values():
-            output.look(time.time())
+        for name, output in self._outputs.items():
+            self._look_at(name, output)
+
+    def _look_at(self, name: str, output: Output) -> None:
+        output.look(time.time())
+        record = self._records.containers[name]
+        if output.is_cut and "cut" not in record:
+            record["cut"] = True
+            self._changed = True
 
     def _close_output(self, name: str) -> None:
         if (console := self._consoles.pop(name, None)) is not None:
@@ -353,7 +368,7 @@ class Shim:
                 self._selector.unregister(console.ours)
             console.end()
         if (output := self._outputs.pop(name, None)) is not None:
-            output.look(time.time())
+            self._look_at(name, output)
             output.close()
 
 

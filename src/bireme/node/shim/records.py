@@ -16,6 +16,8 @@ class Records:
 
     def __init__(self, folder: str, pid: int, start: int) -> None:
         self._path = f"{folder}/state.json"
+        self.is_saved = True
+        """Whether the file is up to date. On a full disk it may be behind."""
         self.state: dict[str, Any] = {
             "shim": {"pid": pid, "start": start, "boot": boot_id()},
             "containers": {},
@@ -27,11 +29,12 @@ class Records:
         return containers
 
     def save(self) -> None:
-        """Put the whole file in place at once. A full disk loses the file, not the pod."""
+        """Put the whole file in place at once. If the disk is full, the caller has to try again."""
         temporary = f"{self._path}.new"
         try:
             with open(temporary, "w") as file:  # noqa: PTH123
                 json.dump(self.state, file)
             os.replace(temporary, self._path)  # noqa: PTH105
+            self.is_saved = True
         except OSError:
-            pass
+            self.is_saved = False

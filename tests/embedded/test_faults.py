@@ -1,7 +1,6 @@
 """What may happen to a machine, or to a daemon's own processes: the right one is blamed, and jobs go on."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -30,7 +29,6 @@ from support.daemon_client import (
     python,
     wait_until,
 )
-from support.fixtures import unavailable
 from support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -288,70 +286,8 @@ def test_where_replicas_have_no_network_of_their_own_the_hint_is_another(alone: 
     alone.down()
 
 
-# ---- the disk
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system, which is the home of a daemon."""
-    mounted = tmp_path / "home"
-    mounted.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "bireme-test", str(mounted)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        raise unavailable("a full disk needs the right to mount a tmpfs: run as root")
-    yield mounted
-    subprocess.run(["umount", "--lazy", str(mounted)], check=True)
-
-
-def fill(disk: Path) -> None:
-    with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
-        while filler.write(b"\0" * 65536):
-            pass
-    with contextlib.suppress(OSError), (disk / "filler").open("ab", buffering=0) as filler:
-        while filler.write(b"\0"):
-            pass
-
-
-def test_jobs_get_over_a_full_disk(tmp_path: Path, disk: Path) -> None:
-    bireme = Bireme(tmp_path)
-    bireme("up")
-    try:
-        asyncio.run(_get_over_a_full_disk(bireme, disk))
-    finally:
-        (disk / "filler").unlink(missing_ok=True)
-        bireme.down()
-
-
-async def _get_over_a_full_disk(bireme: Bireme, disk: Path) -> None:
-    go = bireme.work / "go"
-    waits = ["sh", "-c", f"until test -e {go}; do sleep 0.1; done; exit 0"]
-    async with jobs_of(bireme.data) as jobs:
-        await jobs.create(generic_job("early", waits, replicas=2))
-        await jobs.wait_phase("early", "Running")
-        fill(disk)
-        refused = bireme("run", "-d", "--name", "late", "--replicas", "1", "--", "true", code=1)
-        assert "disk is full" in refused.stderr
-        assert "disk:       full" in bireme("status").stdout
-        go.touch()
-        await wait_until(lambda: not processes_with(str(go)))
-        (disk / "filler").unlink()
-        job = await jobs.wait_phase("early", "Succeeded", "Failed")
-        assert job["status"]["phase"] == "Succeeded"
-        await jobs.create(generic_job("after", ["true"]))
-        await jobs.wait_phase("after", "Succeeded")
-    assert "Traceback" not in log_of(bireme)
-
-
 def log_of(bireme: Bireme) -> str:
     return (bireme.data / "daemon.log").read_text(errors="replace")
-
-
-def test_a_daemon_on_a_full_disk_says_so(tmp_path: Path, disk: Path) -> None:
-    bireme = Bireme(tmp_path)
-    fill(disk)
-    result = bireme("up", code=1)
-    assert "no space left" in result.stderr.lower()
-    assert bireme.processes() == []
 
 
 # ---- output

@@ -12,6 +12,7 @@ import click
 from bireme.cli.failures import Failure, say
 from bireme.cli.places import data_dir_option, data_folder
 from bireme.cli.targets import Connection, connected, embedded, found, run, say_local, started
+from bireme.kube.errors import ServerError
 from bireme.run import leftovers
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _END_SECONDS = 15.0
 _HARD_SECONDS = 10.0
 _LEFT_SECONDS = 5.0
+_NO_SPACE = "InsufficientStorage"
 
 
 @click.command()
@@ -52,20 +54,33 @@ def command(data_dir: Path | None, grace_seconds: int) -> None:
 
 
 async def stop_all(daemon: "Daemon", grace_seconds: int) -> list[str]:
-    """Stop all that runs; return what that was, a line each."""
+    """Stop all that runs; return what that was, a line each.
+
+    If the disk is so full that not even deletions are saved, the pods are killed with the daemon.
+    """
+    async with connected(embedded(daemon)) as connection:
+        try:
+            return await _stop(connection, grace_seconds)
+        except ServerError as error:
+            if error.reason != _NO_SPACE:
+                raise
+            say(f"warning: {error.message}")
+            say("all pods are killed; jobs that have not ended start again with the next daemon")
+            return []
+
+
+async def _stop(connection: Connection, grace_seconds: int) -> list[str]:
     from bireme.run.chores import stop_pods, wait_stopped
 
-    async with connected(embedded(daemon)) as connection:
-        client = connection.client
-        told = [f"stopped {name}" for name in await _delete_jobs(connection)]
-        pods = await stop_pods(client, grace_seconds)
-        try:
-            async with asyncio.timeout(grace_seconds + _HARD_SECONDS):
-                await wait_stopped(client)
-        except TimeoutError:
-            await stop_pods(client, 0)
-        told += [f"stopped pod {name}" for name in sorted(_names(pods))]
-    return told
+    client = connection.client
+    told = [f"stopped {name}" for name in await _delete_jobs(connection)]
+    pods = await stop_pods(client, grace_seconds)
+    try:
+        async with asyncio.timeout(grace_seconds + _HARD_SECONDS):
+            await wait_stopped(client)
+    except TimeoutError:
+        await stop_pods(client, 0)
+    return told + [f"stopped pod {name}" for name in sorted(_names(pods))]
 
 
 async def _delete_jobs(connection: Connection) -> list[str]:

@@ -25,7 +25,8 @@ _QUIET_SECONDS: Final = 0.12
 _PATIENCE_SECONDS: Final = (0.1, 0.5, 2.0, 5.0)
 _BAD_REQUEST: Final = 400
 _OURS: Final = "bireme-"
-_AS_WRITTEN: Final = "bireme.dev/RunsAsWritten"
+_NOTICES: Final = ("bireme.dev/RunsAsWritten", "bireme.dev/OutputComplete")
+"""Conditions of a pod whose messages are for whoever follows the job."""
 _JOB_CREATED: Final = "JobCreated"
 _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing", "")
 
@@ -185,7 +186,7 @@ class JobFollower:
                 self._screen.say(text)
 
     def _tell_notices(self, pod: Seen) -> None:
-        """Say once what is not as the manifest says, however many replicas it concerns."""
+        """Say once what this machine does not do as a cluster would, however many replicas it concerns."""
         self._tell_once(f"note: {text}" for text in _notices(pod))
 
     def _listen(self, pod: Seen, container: str) -> None:
@@ -287,7 +288,7 @@ def _main_container(pod: Seen) -> str:
 
 def _notices(pod: Seen) -> Iterator[str]:
     for condition in pod.status.get("conditions") or ():
-        if condition.get("type") == _AS_WRITTEN:
+        if condition.get("type") in _NOTICES:
             yield from (condition.get("message") or "").splitlines()
 
 

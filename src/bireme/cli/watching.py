@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from bireme.cli.disk_notice import DiskNotice
 from bireme.cli.durations import shown
 from bireme.cli.endings import describe_end, exit_code
 from bireme.cli.failures import INTERRUPTED, Failure
@@ -69,6 +70,7 @@ class _Session:
         self._interrupts, self._screen = interrupts, screen
         self._stdin, self._explain = stdin, explain
         self._began = asyncio.get_running_loop().time()
+        self._disk = DiskNotice(connection.target.daemon, screen.say)
         self._followers = [
             JobFollower(
                 connection.client,
@@ -158,6 +160,7 @@ class _Session:
 
     async def _tick(self) -> None:
         while True:
+            self._disk.look()
             self._show_status()
             await asyncio.sleep(_TICK_SECONDS)
 

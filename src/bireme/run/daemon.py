@@ -29,6 +29,8 @@ KEEP_FINISHED: Final = timedelta(hours=1)
 _STOP_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 30.0
 _LATECOMERS_SECONDS: Final = 0.5
+_CARD_SECONDS: Final = 1.0
+"""After how long daemon.json is written again if the disk was full."""
 
 
 class DaemonOptions(NamedTuple):
@@ -78,10 +80,16 @@ class Told:
         write_card(folder, daemon)
 
     def change(self, **changes: Any) -> None:
-        """Tell something else; on a full disk others go on to read what was told before."""
+        """Tell something else; on a full disk others read the old text until there is space."""
         self.daemon = msgspec.structs.replace(self.daemon, **changes)
-        with contextlib.suppress(OSError):
+        self._write()
+
+    def _write(self) -> None:
+        try:
             write_card(self._folder, self.daemon)
+        except OSError:
+            if not self.daemon.ending:
+                asyncio.get_running_loop().call_later(_CARD_SECONDS, self._write)
 
 
 def _describe(running: Embedded, options: DaemonOptions, *, stays: bool) -> Daemon:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import EXAMPLES, Bireme
+from support.commands import PAUSED, Bireme
 from support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.xdist_group("control_plane")
@@ -52,9 +52,8 @@ def test_commands_work_on_a_cluster(control_plane: ControlPlane, namespace: str,
     assert late.stderr.endswith("error: hello is not finished after 1s\n")
     annotations = bireme("get", "gj/hello", "-o", "json", *where).stdout
     assert "bireme.dev/directory" not in annotations
-    paused = (EXAMPLES / "genericjob-pause.yaml").read_text()
-    bireme("run", "-d", "-f", "-", *where, input=paused)
-    going = bireme("apply", "-f", "-", *where, input=paused.replace("enabled: true", "enabled: false"))
+    bireme("run", "-d", "-f", "-", *where, input=PAUSED)
+    going = bireme("apply", "-f", "-", *where, input=PAUSED.replace("enabled: true", "enabled: false"))
     assert going.stdout.endswith("pausable changed\n")
     refused = bireme("delete", "hello", "--no-wait", *where, code=2)
     assert "hint: --yes confirms it" in refused.stderr

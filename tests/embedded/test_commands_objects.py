@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.commands import EXAMPLES, Bireme
+from support.commands import EXAMPLES, PAUSED, Bireme
 from support.here import eventually
 from support.terminals import PATIENCE_SECONDS
 
@@ -27,7 +27,7 @@ def talker(bireme: Bireme) -> Iterator[str]:
 
 
 def test_apply_creates_then_changes_then_has_nothing_to_do(bireme: Bireme) -> None:
-    text = (EXAMPLES / "genericjob-pause.yaml").read_text()
+    text = PAUSED
     assert (
         bireme("apply", "-f", "-", input=text).stdout == "genericjob.batch.tensorstack.dev/pausable created\n"
     )
@@ -111,7 +111,7 @@ def test_apply_does_not_ask_where_that_is_not_wanted(bireme: Bireme) -> None:
 
 def test_apply_changes_what_run_has_created(bireme: Bireme) -> None:
     """To an API server those two are different writers of one job."""
-    manifest = (EXAMPLES / "genericjob-pause.yaml").read_text().replace("pausable", "begun")
+    manifest = PAUSED.replace("pausable", "begun")
     bireme("run", "-d", "-f", "-", input=manifest)
     changed = manifest.replace("enabled: true", "enabled: false")
     assert bireme("apply", "-f", "-", input=changed).stdout.endswith("begun changed\n")
@@ -306,7 +306,7 @@ def test_the_guide_means_what_it_says(bireme: Bireme) -> None:
 
 @pytest.mark.parametrize("flag", ["enabled", "enable"])
 def test_a_job_is_paused_and_goes_on_by_a_word(bireme: Bireme, flag: str) -> None:
-    text = (EXAMPLES / "genericjob-pause.yaml").read_text().replace("enabled:", f"{flag}:")
+    text = PAUSED.replace("enabled:", f"{flag}:")
     title = "genericjob.batch.tensorstack.dev/pausable"
     bireme("apply", "-f", "-", input=text)
     assert bireme("pause", "pausable").stdout == f"{title} paused\n"

@@ -15,6 +15,13 @@ from support.terminals import PATIENCE_SECONDS, Terminal
 
 BIREME = Path(sys.executable).with_name("bireme")
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PAUSED = (
+    (EXAMPLES / "genericjob-pause.yaml")
+    .read_text()
+    .replace("enabled: false", "enabled: true")
+    .replace("sleep 1\n", "sleep 1000\n")
+)
+"""A manifest of a job that is created paused, and does not end before it was paused again."""
 
 
 class Bireme:

@@ -10,8 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from bireme.cli.main import cli
-
-EXAMPLES = Path(__file__).parents[3] / "examples"
+from support.commands import EXAMPLES, PAUSED
 
 
 def render(*arguments: str) -> Result:
@@ -34,11 +33,12 @@ def test_children_come_in_the_order_of_their_creation() -> None:
         ("ConfigMap", "tuned-config"),
         ("Secret", "tuned-ssh"),
         ("Pod", "tuned-launcher"),
-        *(("Pod", f"tuned-worker-{index}") for index in range(4)),
+        *(("Pod", f"tuned-worker-{index}") for index in range(2)),
     ]
 
 
 def test_the_launcher_carries_mpiruns_list_literally() -> None:
+    job = yaml.safe_load((EXAMPLES / "mpijob-tuned.yaml").read_text())
     (launcher,) = [
         obj
         for obj in objects("-f", str(EXAMPLES / "mpijob-tuned.yaml"))
@@ -47,9 +47,10 @@ def test_the_launcher_carries_mpiruns_list_literally() -> None:
     container = launcher["spec"]["containers"][0]
     assert [*container["command"], *container["args"]] == [
         "/bin/sh", "/etc/bireme/launch", "/usr/local/bin/mpirun", "--hostfile", "/etc/bireme/hostfile",
-        "--stdin", "none", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
-        "--map-by", "ppr:8:node", "-x", "OMP_NUM_THREADS=4", "--bind-to", "none",
-        "./solver", "--input", "/data/mesh.h5",
+        "--stdin", "none",
+        "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_exclude", "127.0.0.1/8,docker0",
+        "--map-by", "ppr:2:node", "-x", "OMP_NUM_THREADS=4", "--bind-to", "none",
+        *job["spec"]["worker"]["cmd"],
     ]  # fmt: skip
 
 
@@ -89,8 +90,10 @@ def test_the_namespace_is_the_jobs_or_the_one_that_is_given() -> None:
     assert {obj["metadata"]["namespace"] for obj in made} == {"research"}
 
 
-def test_a_paused_job_is_made_of_nothing() -> None:
-    result = render("-f", str(EXAMPLES / "genericjob-pause.yaml"))
+def test_a_paused_job_is_made_of_nothing(tmp_path: Path) -> None:
+    manifest = tmp_path / "paused.yaml"
+    manifest.write_text(PAUSED)
+    result = render("-f", str(manifest))
     assert (result.stdout, result.exit_code) == ("", 0)
     assert "paused" in result.stderr
 

@@ -8,6 +8,7 @@ from typing import Any
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS, Kind
 from bireme.api.schema import kind_schema
+from bireme.api.variables import VariableGuide
 from bireme.cli.explain import type_name
 from bireme.installation.chart import chart_files
 from bireme.manifest.writer import write
@@ -45,6 +46,19 @@ def _page(kind: Kind) -> Iterator[str]:
         yield "| field | type | description |"
         yield "|---|---|---|"
         yield from _rows(schema["properties"][part], part)
+    if kind.variables is not None:
+        yield from _variables(kind.variables)
+
+
+def _variables(guide: VariableGuide) -> Iterator[str]:
+    yield ""
+    yield "## Variables"
+    yield ""
+    yield "| variable | value |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in guide.variables)
+    yield ""
+    yield guide.rules
 
 
 def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:

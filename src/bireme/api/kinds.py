@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from bireme.api import colossalai, generic, kubeflow, mpi, scheduler
 from bireme.api.model import Model
+from bireme.api.variables import GUIDE, VariableGuide
 
 
 class Column(NamedTuple):
@@ -29,6 +30,8 @@ class Kind(NamedTuple):
     struct: type[Model]
     list_struct: type[Model]
     columns: tuple[Column, ...]
+    variables: VariableGuide | None = None
+    """What users read of the variables in commands; None if the kind has none."""
 
     @property
     def api_version(self) -> str:
@@ -79,7 +82,7 @@ _POD_GROUP_COLUMNS: Final = (
 
 GENERIC_JOB: Final = Kind(
     "batch.tensorstack.dev", "v1beta1", "GenericJob", "genericjobs", ("gj",), True,
-    generic.GenericJob, generic.GenericJobList, _JOB_COLUMNS,
+    generic.GenericJob, generic.GenericJobList, _JOB_COLUMNS, GUIDE,
 )  # fmt: skip
 MPI_JOB: Final = Kind(
     "batch.tensorstack.dev", "v1beta1", "MPIJob", "mpijobs", ("tmpi",), True,

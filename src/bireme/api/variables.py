@@ -6,7 +6,7 @@ ours. Any other `$(NAME)`, and everything behind `$$`, is left to Kubernetes, by
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -45,6 +45,28 @@ class Port(msgspec.Struct, frozen=True):
 
 
 Variable = Type | Rank | Replicas | Host | Port
+
+
+class VariableGuide(NamedTuple):
+    """What users read of the variables of a kind: each with its meaning, and the rules for all."""
+
+    variables: tuple[tuple[str, str], ...]
+    rules: str
+
+
+def _documented(variable: type[msgspec.Struct]) -> tuple[str, str]:
+    name, _, meaning = (variable.__doc__ or "").partition(": ")
+    return name.strip("`"), meaning.removesuffix(".")
+
+
+GUIDE: Final = VariableGuide(
+    tuple(_documented(each) for each in (Type, Rank, Replicas, Host, Port)),
+    "Variables are replaced in `command`, `args` and the values of `env` of every container, init"
+    " containers included, and in the commands of `spec.runMode`. `$(service.…)` needs `spec.service`. A job"
+    " with a variable that cannot be resolved is refused. `$$(rank)` is not replaced: the program sees"
+    " `$(rank)`. Any other `$(NAME)` is a variable of the container's environment, as in every pod. In a YAML"
+    " list in brackets, quote a variable that has brackets itself.",
+)
 
 
 def parse_variable(name: str) -> Variable | None:

@@ -9,6 +9,7 @@ import click
 from bireme.admission.words import closest
 from bireme.api.kinds import KINDS, Kind, kinds_named
 from bireme.api.schema import kind_schema
+from bireme.api.variables import VariableGuide
 
 Schema = dict[str, Any]
 
@@ -87,6 +88,17 @@ def _page(kind: Kind, fields: list[str], schema: Schema, *, recursive: bool) -> 
         yield ""
         yield "FIELDS:"
         yield from _list_fields(schema, 1, recursive=recursive)
+    if kind.variables is not None and not fields:
+        yield from _list_variables(kind.variables)
+
+
+def _list_variables(guide: VariableGuide) -> Iterator[str]:
+    yield ""
+    yield "VARIABLES:"
+    for name, meaning in guide.variables:
+        yield f"  {name}"
+        yield textwrap.indent(meaning, "    ")
+    yield textwrap.indent(textwrap.fill(guide.rules, 76), "  ")
 
 
 def _description(schema: Schema, fields: list[str]) -> str:

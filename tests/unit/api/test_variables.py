@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bireme.api.variables import Host, Port, Rank, Replicas, Type, Variable, expand, find_variables
+from bireme.api.variables import GUIDE, Host, Port, Rank, Replicas, Type, Variable, expand, find_variables
 
 
 def name_of(variable: Variable) -> str:
@@ -37,3 +37,8 @@ def test_everything_else_stays_byte_for_byte() -> None:
 def test_a_text_without_variables_is_never_changed(text: str) -> None:
     if all(variable is None for _, variable in find_variables(text)):
         assert expand(text, name_of) == text
+
+
+def test_the_guide_names_every_variable() -> None:
+    kinds = [type(variable) for name, _ in GUIDE.variables for _, variable in find_variables(name)]
+    assert kinds == [Type, Rank, Replicas, Host, Port]

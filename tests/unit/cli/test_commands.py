@@ -101,6 +101,7 @@ def test_one_crd_can_be_asked_for() -> None:
         (["mpijob", "--api-version", "kubeflow.org/v1alpha2"], "GROUP:      kubeflow.org"),
         (["pg", "--recursive"], "    minMember\t<integer>"),
         (["colossalaijob.spec.launcher.env"], "valueFrom"),
+        (["genericjob"], "  $(service.TYPE[RANK].host)\n    the host name of a replica"),
     ],
 )
 def test_explain_works_offline(arguments: list[str], expected: str) -> None:

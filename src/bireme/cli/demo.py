@@ -29,7 +29,7 @@ def command(*, show: bool) -> None:
     from bireme.cli.failures import Failure
 
     if find_spec("mpi4py") is None or _mpirun() is None:
-        raise Failure("the demo needs mpirun and mpi4py", "pip install 'bireme[mpi]'")
+        raise Failure("the demo needs mpirun and mpi4py", "pip install '.[mpi]' in a clone of Bireme")
     raise SystemExit(_in_temporary_folder(manifest))
 
 

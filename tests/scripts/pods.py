@@ -17,6 +17,7 @@ from typing import IO, Final
 
 import pytest
 
+from bireme.node.shim.tree import descendants
 from support.fixtures import unavailable
 
 SCRIPTS: Final = Path(__file__).parents[2] / "src/bireme/planning/scripts"
@@ -116,6 +117,11 @@ class Container:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
         self._log = log
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the container, and those that lead to it."""
+        return [self._process.pid, *(child.pid for child in descendants([self._process.pid]))]
 
     @property
     def stdout(self) -> str:

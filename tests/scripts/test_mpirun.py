@@ -1,6 +1,7 @@
 """Real mpirun, 4.1 and 5.0, over real ssh to workers with host names of their own."""
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ import pytest
 from scripts.jobs import Job, MakeJob
 from scripts.mpi import ARGUMENTS, RANK, Rank, hosts, mpi_library, mpirun
 from scripts.pods import UNKNOWN_UID
+from support.fixtures import unavailable
 
 WORKER_ENV: Final = {
     "PLAIN": "value",
@@ -121,3 +123,45 @@ def test_a_program_that_does_not_read_ends_all_the_same(make_job: MakeJob, versi
     with os.fdopen(reading, "rb") as stdin, os.fdopen(writing, "wb"):
         command = mpirun(version), *hosts(job), *STDIN, "/bin/sleep", "1"
         assert job.launch_with_stdin(stdin, *command).wait() == 0
+
+
+CPUSETS: Final = Path("/sys/fs/cgroup/cpuset")
+SHOW_CPUS: Final = "grep Cpus_allowed_list /proc/self/status; sleep 1"
+
+
+@pytest.fixture
+def own_cpus() -> Iterator[Callable[[int, Sequence[int]], None]]:
+    """Holds processes to one CPU each, as the kubelet's CPU manager does with policy `static`."""
+    if len(os.sched_getaffinity(0)) < 2 or not os.access(CPUSETS / "cgroup.procs", os.W_OK):
+        raise unavailable("two CPUs and version 1 of cgroups, as root, are needed to give workers CPUs")
+    folders: list[Path] = []
+
+    def hold(cpu: int, pids: Sequence[int]) -> None:
+        folder = CPUSETS / f"bireme-test-{os.getpid()}-{cpu}"
+        folder.mkdir()
+        folders.append(folder)
+        (folder / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
+        (folder / "cpuset.cpus").write_text(str(cpu))
+        for pid in pids:
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    yield hold
+    for folder in folders:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            (CPUSETS / "cgroup.procs").write_text(pid)
+        folder.rmdir()
+
+
+@pytest.mark.parametrize("version", ["4.1", "5.0"])
+def test_ranks_are_bound_to_the_cpus_that_their_worker_has(
+    make_job: MakeJob, own_cpus: Callable[[int, Sequence[int]], None], version: str
+) -> None:
+    job = make_job()
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    for cpu, worker in zip(cpus, job.workers, strict=True):
+        container = job.start_worker(worker)
+        worker.wait_listening()
+        own_cpus(cpu, container.pids)
+    command = mpirun(version), *hosts(job), "--bind-to", "core", "/bin/sh", "-c", SHOW_CPUS
+    output = job.launch(*command, env={"BIREME_MPI_BINDS": "1"}).ok()
+    assert sorted(int(line.split()[1]) for line in output.splitlines()) == cpus

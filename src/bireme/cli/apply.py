@@ -94,11 +94,11 @@ async def _plan(
         with contextlib.suppress(NotFound):
             there = await connection.client.get(resource, place, name)
     # Whoever sent a job first is its caller: another directory later would be a change of the job.
-    sent = for_target(connection, obj, annotations) if there is None else _with_callers(obj, there)
+    sent = for_target(connection, obj, annotations) if there is None else _with_origin(obj, there)
     return Change(resource, place, sent, there)
 
 
-def _with_callers(obj: Object, there: Object) -> Object:
+def _with_origin(obj: Object, there: Object) -> Object:
     from bireme.cli.manifests import with_annotations
     from bireme.node.submitter import DIRECTORY, PATH, SUBMITTER
 

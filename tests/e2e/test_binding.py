@@ -40,9 +40,7 @@ def facts(stage: Stage, image: str, container: dict[str, Any], slots: int) -> li
 
 @pytest.mark.parametrize("container", [{}, LIMITED], ids=["no limit", "half a CPU"])
 @pytest.mark.parametrize("image", ["mpi4", "mpi5"])
-def test_ranks_of_workers_on_one_node_are_not_bound_to_the_same_cpu(
-    stage: Stage, image: str, container: dict[str, Any]
-) -> None:
+def test_ranks_on_one_node_are_not_bound(stage: Stage, image: str, container: dict[str, Any]) -> None:
     ranks = facts(stage, image, container, slots=1)
     assert len({rank["host"] for rank in ranks}) == 2
     assert [len(rank["cpus"]) for rank in ranks] == [rank["online"] for rank in ranks]

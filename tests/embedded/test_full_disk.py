@@ -152,7 +152,7 @@ def test_delete_frees_the_space_of_a_job_on_a_full_disk(bireme: Bireme, disk: Pa
         bireme("run", "--name", "fills", "--replicas", "1", "--", *python(FILLS_THE_DISK), code=None)
     fill(disk)
     before = free(disk)
-    deleted = bireme("delete", "--all").stdout
+    deleted = bireme("delete", "--all", "--yes").stdout
     assert {"running deleted", "large deleted"} <= {line.rpartition("/")[2] for line in deleted.splitlines()}
     assert free(disk) - before > 999_999
     assert pods_of(bireme) == []

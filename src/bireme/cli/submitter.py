@@ -1,11 +1,13 @@
 """What jobs on this machine take from the user who submits them: directory, PATH, environment, ulimits."""
 
 import contextlib
+import errno
 import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from bireme.cli.failures import Failure
 from bireme.cli.targets import Connection
 from bireme.node.submitter import (
     DIRECTORY,
@@ -19,6 +21,7 @@ from bireme.node.submitter import (
     save,
     select_variables,
 )
+from bireme.run.presence import Daemon
 
 
 class SubmitterOptions(NamedTuple):
@@ -45,10 +48,20 @@ def annotations_for(connection: Connection, options: SubmitterOptions) -> dict[s
         return {}
     variables = select_variables(os.environ, options.selection, options.names)
     submitter = Submitter(variables, read_umask(), read_limits(), options.selection)
-    folder = Path(connection.target.daemon.kubeconfig).parent
-    annotations = {PATH: options.path, SUBMITTER: save(folder, submitter)}
+    annotations = {PATH: options.path, SUBMITTER: _saved(connection.target.daemon, submitter)}
     if options.driver:
         annotations[DRIVER] = options.driver
     with contextlib.suppress(FileNotFoundError):
         annotations[DIRECTORY] = str(Path.cwd())
     return annotations
+
+
+def _saved(daemon: Daemon, submitter: Submitter) -> str:
+    folder = Path(daemon.kubeconfig).parent
+    try:
+        return save(folder, submitter)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        message = f"the disk of {folder} is full: no job can be started"
+        raise Failure(message, "`bireme delete JOB` removes a job with its output") from error

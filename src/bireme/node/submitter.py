@@ -135,9 +135,12 @@ def save(folder: Path, submitter: Submitter) -> str:
     except FileNotFoundError:
         new = place / f".{digest}.{os.getpid()}"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        new.replace(path)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
     return digest
 
 

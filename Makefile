@@ -10,8 +10,8 @@ READY := $(VENV)/.ready
 # Two processes on two cores; contract tests share one control plane per process.
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help setup demo check format lint types layers generated test long torch bench generate golden lock \
-	system-packages control-plane control-plane-path clients node engines engine-manifests e2e clean
+.PHONY: help setup demo check format lint types layers generated test long torch real bench generate golden lock \
+	system-packages real-slice control-plane control-plane-path clients node engines engine-manifests e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,17 +41,23 @@ layers: $(READY)
 generated: $(READY)
 	@$(BIN)/python hack/generate.py --check
 
-test: check system-packages control-plane clients node engine-manifests ## what CI runs: check, every test but the heavy tiers, a slice of e2e
-	@$(PYTEST) -m "not long and not torch and not e2e and not engines"
+test: check system-packages real-slice control-plane clients node engine-manifests ## what CI runs: check, every test but the heavy tiers, a slice of e2e and real
+	@$(PYTEST) -m "not long and not torch and not e2e and not engines and not real"
+	@$(BIN)/pytest -m real_slice tests/real
 	@BIREME_TEST_CONTROLLER=process hack/node/e2e $(BIN) -m smoke
 
 long: $(READY) control-plane clients engine-manifests ## the heavy tier: many more examples of every property
-	@BIREME_LONG=1 $(PYTEST) -m "not torch and not e2e and not engines"
+	@BIREME_LONG=1 $(PYTEST) -m "not torch and not e2e and not engines and not real"
 
 torch: $(READY) ## ColossalAIJobs with the real torchrun; installs PyTorch, several GB, into the cache
 	@hack/torch
 	@$(BIN)/pytest tests/torch/test_torchrun.py
 	@hack/node/e2e $(BIN) -m torch tests/torch/test_containers.py
+
+real: $(READY) ## programs that nobody here wrote, bare and under Bireme; BIREME_REAL=update writes their table into the docs
+	@hack/system-packages real
+	@PYTHON=$(CURDIR)/$(BIN)/python hack/real/install
+	@$(BIN)/pytest tests/real
 
 engines: $(READY) control-plane ## jobs under Kueue, coscheduling and the API server's own gangs; builds the first two
 	@hack/engines/build
@@ -70,9 +76,14 @@ lock: $(READY) ## resolve the dependencies of pyproject.toml anew
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --upgrade --all-extras --group dev --universal --generate-hashes \
 		--no-annotate --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+	@for name in openmpi4 openmpi5; do $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" --output-file hack/real/$$name.lock hack/real/$$name.in; done
 
 system-packages:
 	@hack/system-packages
+
+real-slice: $(READY)
+	@PYTHON=$(CURDIR)/$(BIN)/python hack/real/install slice
 
 control-plane: ## build the real Kubernetes control plane that tests run against
 	@hack/control-plane/build

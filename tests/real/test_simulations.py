@@ -1,0 +1,74 @@
+"""LAMMPS and HPC Challenge of Debian, with Debian's Open MPI 4.1: same numbers, and about the same time."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench.comparison import Sample
+
+from support.real import PROGRAMS, Lab, Layout, Program, Run, debian_mpi, need, wall_time
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("real")]
+
+LAYOUTS = [Layout(2, 1), Layout(1, 2), Layout(2, 2), Layout(1, 4)]
+HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
+HPCC_SIZE = 1500
+
+
+def lammps(steps: int, read: Callable[[Run], Sample]) -> Program:
+    """A melt of 32,000 atoms."""
+    words = [need("lmp", "lammps"), "-in", "melt.in", "-log", "none", "-var", "steps", str(steps)]
+    files = {"melt.in": (PROGRAMS / "melt.in").read_text()}
+    return Program("LAMMPS melt", words, read, files=files)
+
+
+def thermo(run: Run) -> list[str]:
+    """Return the lines of temperature, energy and pressure, digit by digit."""
+    lines = re.findall(r"^ +\d+(?: +-?[\d.]+){5} *$", run.output, re.MULTILINE)
+    assert len(lines) > 1, run.output
+    return lines
+
+
+def loop_time(run: Run) -> Sample:
+    """Measure by LAMMPS's own clock, without its start."""
+    seconds = re.search(r"^Loop time of ([\d.]+)", run.output, re.MULTILINE)
+    assert seconds is not None, run.output
+    return Sample({"loop": float(seconds[1])}, thermo(run))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_lammps_takes_as_long_as_with_mpirun(lab: Lab, layout: Layout) -> None:
+    program = lammps(400, wall_time(thermo))
+    lab.compare(program, debian_mpi(), layout, {"": layout.time_limit})
+
+
+@pytest.mark.real_slice
+@pytest.mark.parametrize("layout", LAYOUTS[:2], ids=str)
+def test_lammps_computes_at_the_speed_of_mpirun(lab: Lab, layout: Layout) -> None:
+    lab.compare(lammps(50, loop_time), debian_mpi(), layout, {"loop": layout.time_limit})
+
+
+def hpcc_input(layout: Layout) -> str:
+    """Return the packaged input with a small matrix and a grid of one row."""
+    text = HPCC_INPUT.read_text()
+    for value, label in ((HPCC_SIZE, "Ns"), (1, "Ps"), (layout.ranks, "Qs")):
+        text, changes = re.subn(rf"^\S+( +{label})$", rf"{value}\1", text, flags=re.MULTILINE)
+        assert changes == 1, label
+    return text
+
+
+def hpcc_results(run: Run) -> list[str]:
+    """Return the verdicts and residues of all its tests; its speeds differ in each run."""
+    text = (run.folder / "hpccoutf.txt").read_text(errors="replace")
+    assert "Success=1" in text, text[-3000:]
+    lines = re.findall(r"^.*(?:PASSED|FAILED|SUCCESS|[Rr]esidual|Success=).*$", text, re.MULTILINE)
+    return [re.sub(r"^((?:WALL|CPU) .* )\S+ +(PASSED|FAILED) .*", r"\1\2", line) for line in lines]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_hpcc_takes_as_long_as_with_mpirun(lab: Lab, layout: Layout) -> None:
+    words = [need("hpcc", "hpcc")]
+    files = {"hpccinf.txt": hpcc_input(layout)}
+    program = Program("HPC Challenge", words, wall_time(hpcc_results), files=files)
+    lab.compare(program, debian_mpi(), layout, {"": layout.time_limit})

@@ -237,3 +237,18 @@ def test_mpirun_exports_what_it_is_told_to(bireme: Bireme) -> None:
     script = "echo data $DATA_DIR"
     result = bireme("mpirun", "-n", "1", "-x", "DATA_DIR", "sh", "-c", script, DATA_DIR="/data")
     assert "launcher | data /data\n" in result.stdout
+
+
+# ---- torchrun
+
+
+def test_torchrun_gets_its_own_command_line(bireme: Bireme, tmp_path: Path) -> None:
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text("#!/bin/sh\necho torchrun $*\n")
+    torchrun.chmod(0o755)
+    words = ("torchrun", "--name", "fit", "--standalone", "--nproc-per-node", "2", "--log-dir=logs")
+    result = bireme(*words, "train.py", "--name", "own", PATH=f"{tmp_path}:/usr/bin:/bin")
+    line = next(line for line in result.stdout.splitlines() if "torchrun --nnodes" in line)
+    pattern = r"--nnodes=1 --node_rank=0 --nproc_per_node=2 --master_addr=\S+ --master_port=\d+ "
+    assert re.search(pattern + r"--log-dir=logs train\.py --name own$", line), line
+    assert "fit: Succeeded" in result.stderr

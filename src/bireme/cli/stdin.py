@@ -74,6 +74,13 @@ class Forwarder:
         if not self.lost.done():
             self.lost.set_result(reason)
 
+    @property
+    def unsent(self) -> str:
+        """What a job misses if nothing more is sent, in words; empty if all was sent, or nobody reads."""
+        if self._task is None or self._reader.has_ended or not self._runs:
+            return ""
+        return f"standard input ends here for the job, after {self._reader.count} bytes"
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the terminal to another reader for a while."""
@@ -98,11 +105,13 @@ class _Reader:
         self._pausing, self._resumed = asyncio.Event(), asyncio.Event()
         self._resumed.set()
         self.count = 0
+        self.has_ended = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         while data := await self._read():
             self.count += len(data)
             yield data
+        self.has_ended = True
 
     async def _read(self) -> bytes:
         if self._source in (Source.FILE, Source.NOTHING):

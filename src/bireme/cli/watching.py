@@ -173,6 +173,8 @@ class _Session:
             if answer == "c" or any(future.done() for future in over):
                 return None
             if answer == "d":
+                if self._stdin is not None and self._stdin.unsent:
+                    self._screen.say(f"warning: {self._stdin.unsent}")
                 for job in self._jobs:
                     self._screen.say(f"detached: `bireme logs -f {job.name}` shows its output")
                 return 0

@@ -11,6 +11,7 @@ Jobs that come another way, say by kubectl, name no file: they get the node's en
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import resource
@@ -125,7 +126,8 @@ def _exceeds(soft: int, hard: int) -> bool:
 
 def save(folder: Path, submitter: Submitter) -> str:
     """Write a submitter below a data folder; return the hash by which jobs name it."""
-    data = msgspec.json.encode(submitter, order="deterministic")
+    # The standard library's encoder keeps what is not UTF-8 in a value, as surrogates.
+    data = json.dumps(msgspec.to_builtins(submitter), sort_keys=True).encode()
     digest = hashlib.sha256(data).hexdigest()
     place = folder / FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
@@ -151,8 +153,8 @@ def load(folder: Path, digest: str) -> Submitter | None:
     try:
         descriptor = os.open(folder / FOLDER / digest, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            return msgspec.json.decode(file.read(_LARGEST_FILE), type=Submitter)
-    except (OSError, msgspec.DecodeError):
+            return msgspec.convert(json.loads(file.read(_LARGEST_FILE)), Submitter)
+    except (OSError, ValueError, msgspec.ValidationError):
         return None
 
 

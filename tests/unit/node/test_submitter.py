@@ -55,7 +55,11 @@ def test_the_submitter_replaces_the_nodes_settings_for_programs() -> None:
 
 
 def test_a_saved_submitter_is_private_and_read_back(tmp_path: Path) -> None:
-    saved = Submitter({"HF_TOKEN": "secret"}, 0o077, {"NOFILE": (64, 128), "STACK": (-1, -1)})
+    saved = Submitter(
+        {"HF_TOKEN": "secret", "PYTHONODD": os.fsdecode(b"\xff")},
+        0o077,
+        {"NOFILE": (64, 128), "STACK": (-1, -1)},
+    )
     digest = submitter.save(tmp_path, saved)
     assert submitter.save(tmp_path, saved) == digest
     assert submitter.load(tmp_path, digest) == saved

@@ -218,7 +218,75 @@ def test_a_job_with_lost_standard_input_fails(bireme: Bireme) -> None:
     assert b"can't be read again" in said or b"can't be read twice" in said
 
 
+def start_reading(bireme: Bireme, *words: str) -> "subprocess.Popen[bytes]":
+    """Start a job that copies standard input, and wait until it has copied a line."""
+    process = subprocess.Popen(
+        [str(BIREME), *words, "cat"],
+        cwd=bireme.work,
+        env=bireme.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"first\n")
+    process.stdin.flush()
+    while b"first" not in process.stdout.readline():
+        pass
+    return process
+
+
+@pytest.mark.parametrize(
+    "words", [("mpirun", "-n", "1"), ("run", "--replicas", "1", "--stdin", "--")], ids=["rank", "replica"]
+)
+def test_a_client_that_is_killed_amid_its_input_fails_the_job(bireme: Bireme, words: tuple[str, ...]) -> None:
+    process = start_reading(bireme, words[0], "--name", "cut", *words[1:])
+    process.kill()
+    process.communicate(timeout=PATIENCE_SECONDS)
+    bireme("wait", "cut", "--for", "failed")
+    kind = "mpijob/cut" if words[0] == "mpirun" else "genericjob/cut"
+    assert "the client that sent standard input is gone" in bireme("get", "-o", "yaml", kind).stdout
+    bireme("delete", kind)
+
+
+def test_a_reader_that_leaves_amid_the_input_stops_the_job(bireme: Bireme) -> None:
+    process = start_reading(bireme, "mpirun", "--name", "head", "-n", "1")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    process.stdin.write(b"second\n")
+    process.stdin.flush()
+    assert b"still reads standard input" in process.stderr.read()
+    process.wait(PATIENCE_SECONDS)
+    process.stdin.close()
+    process.stderr.close()
+    assert "head" not in bireme("get", "-o", "name").stdout
+
+
+def test_standard_input_does_not_depend_on_the_users_tmpdir(bireme: Bireme) -> None:
+    result = bireme("mpirun", "--env", "TMPDIR=/var/tmp", "-n", "1", "wc", "-c", input="text")
+    assert "launcher | 4\n" in result.stdout
+
+
+def test_options_in_a_manifests_command_come_before_the_reader(bireme: Bireme) -> None:
+    result = bireme("run", "--mpi", "1", "--", "--bind-to", "none", "wc", "-c", input="text")
+    assert "launcher | 4\n" in result.stdout
+
+
 # ---- environment
+
+
+def test_a_low_limit_of_descriptors_lets_a_program_start(bireme: Bireme) -> None:
+    result = bireme.sh(f"ulimit -n 64; {BIREME} run --replicas 1 -- sh -c 'ulimit -n' </dev/null")
+    assert result.stdout == "worker-0 | 64\n"
+
+
+def test_dollars_in_a_variable_arrive_as_they_are(bireme: Bireme) -> None:
+    script = 'printf "%s\\n" "$V"'
+    result = bireme("run", "-e", "V=a$$b$(X)$c", "--replicas", "1", "--", "sh", "-c", script)
+    assert result.stdout == "worker-0 | a$$b$(X)$c\n"
 
 
 def test_a_variable_that_a_job_does_not_get_is_explained(bireme: Bireme) -> None:

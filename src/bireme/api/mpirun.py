@@ -14,13 +14,18 @@ import msgspec
 # as long as that does not begin with a dash.
 # fmt: off
 _FLAGS: Final = (
-    "allow-run-as-root", "bynode", "byslot", "d", "disable-recovery", "display-allocation", "display-map",
-    "enable-recovery", "h", "merge-stderr-to-stdout", "nooversubscribe", "oversubscribe", "pernode", "q",
-    "quiet", "report-bindings", "tag-output", "timestamp-output", "v", "V", "verbose",
+    "allow-run-as-root", "bynode", "bycore", "byslot", "bysocket", "continuous", "d", "debug-daemons",
+    "debug-daemons-file", "debug-devel", "disable-recovery", "display-allocation", "display-devel-allocation",
+    "display-devel-map", "display-diffable-map", "display-map", "display-topo", "do-not-launch",
+    "do-not-resolve", "enable-instant-on-support", "enable-recovery", "get-stack-traces", "h",
+    "index-argv-by-rank", "leave-session-attached", "merge-stderr-to-stdout", "no-ready-msg", "nolocal",
+    "nooversubscribe", "noprefix", "novm", "oversubscribe", "pernode", "q", "quiet", "report-bindings",
+    "report-child-jobs-separately", "report-state-on-timeout", "s", "show-progress", "tag-output",
+    "timestamp-output", "use-hwthread-cpus", "use-regexp", "v", "V", "verbose", "version",
 )
 _ONE_VALUE: Final = (
     "add-host", "add-hostfile", "am", "bind-to", "c", "cpu-list", "cpu-set", "default-hostfile", "display",
-    "H", "host", "hostfile",
+    "forward-signals", "H", "host", "hostfile",
     "machinefile", "map-by", "max-restarts", "n", "N", "np", "npernode", "npersocket", "output",
     "output-filename", "path", "personality", "ppr", "pre-launch", "prefix", "rank-by", "rankfile", "rf",
     "runtime-options", "stdin", "timeout", "tune", "wd", "wdir", "x", "xterm",
@@ -99,9 +104,27 @@ def parse_options(arguments: Sequence[str]) -> list[Option]:
 def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split a command line of mpirun into its options and what it runs, with that program's arguments."""
     position = 0
-    while position < len(words) and words[position].startswith("-"):
+    while position < len(words) and words[position].startswith("-") and words[position] != "--":
         position = parse_options(words[position:])[0].end + position
-    return list(words[:position]), list(words[position:])
+    has_mark = position < len(words) and words[position] == "--"
+    return list(words[:position]), list(words[position + has_mark :])
+
+
+def split_contexts(words: Sequence[str]) -> list[list[str]]:
+    """Split a command line of mpirun into those of its programs, which a word `:` separates."""
+    contexts: list[list[str]] = [[]]
+    for word in words:
+        if word == ":":
+            contexts.append([])
+        else:
+            contexts[-1].append(word)
+    return contexts
+
+
+def unknown_options(arguments: Sequence[str]) -> list[str]:
+    """The options of which it is not known whether they take a value, and that are followed by a word."""
+    options = parse_options(arguments)
+    return [arguments[each.index] for each in options if each.values and each.name not in _ARITY]
 
 
 def _values(name: str, arguments: Sequence[str], start: int) -> tuple[str, ...]:
@@ -172,12 +195,8 @@ def total_processes(arguments: Sequence[str], command: Sequence[str]) -> int | N
     first = process_count(arguments)
     if first is None:
         return None
-    total, rest = first, list(command)
-    while ":" in rest:
-        rest = rest[rest.index(":") + 1 :]
-        options, _ = split_program(rest)
-        total += process_count(options) or 1
-    return total
+    others = (split_program(context)[0] for context in split_contexts(command)[1:])
+    return first + sum(process_count(options) or 1 for options in others)
 
 
 def exported_variables(arguments: Sequence[str]) -> tuple[str, ...]:

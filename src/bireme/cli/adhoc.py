@@ -113,5 +113,5 @@ def job_name(command: Sequence[str], suffix: str) -> str:
 
 def _template(container: str, image: str, env: Mapping[str, str], **more: Any) -> Object:
     if env:
-        more["env"] = [{"name": name, "value": value.replace("$(", "$$(")} for name, value in env.items()]
+        more["env"] = [{"name": name, "value": value.replace("$", "$$")} for name, value in env.items()]
     return {"spec": {"containers": [{"name": container, "image": image, **more}]}}

@@ -25,18 +25,10 @@ def command(words: tuple[str, ...], options: RunOptions) -> None:
     everything is mpirun's. Without a number of ranks there is one for each core. Standard input goes to rank
     0. `bireme run --mpi N` makes several workers instead, as on a cluster.
     """
-    from bireme.api.mpirun import HOST_OPTIONS, parse_options, ranks_per_node, split_program, total_processes
+    from bireme.api.mpirun import ranks_per_node, split_program, total_processes
     from bireme.cli.target_choice import read_choice
 
     arguments, program = split_program(words)
-    if not program:
-        raise click.UsageError(f"nothing to run\n\nhint: {_HINT}")
-    for option in parse_options(arguments):
-        if option.name in HOST_OPTIONS:
-            raise click.UsageError(
-                f"{arguments[option.index]}: `bireme mpirun` runs on one machine\n\n"
-                "hint: bireme run --mpi N -- PROGRAM makes N workers"
-            )
     choice = read_choice(options.asked)
     require_image(choice, options)
     if ranks_per_node(arguments) is None and total_processes(arguments, program) is None:
@@ -56,30 +48,50 @@ def mpi_work(
     """Make an MPIJob of a command; options of mpirun may stand before the program in `words`."""
     import secrets
 
-    from bireme.api.mpirun import exported_variables, split_program, stdin_option
+    from bireme.api.mpirun import exported_variables, split_contexts, split_program, stdin_option
     from bireme.cli.adhoc import LOCAL_IMAGE, build_mpi_job, job_name
     from bireme.cli.manifests import Manifests
     from bireme.cli.stdin_plan import plan_stdin
 
     more, program = split_program(words)
+    arguments = [*arguments, *more]
+    _check(arguments)
     if not program:
         raise click.UsageError(f"nothing to run\n\nhint: {_HINT}")
-    arguments = [*arguments, *more]
+    others = [split_program(context)[0] for context in split_contexts(program)[1:]]
+    for context in others:
+        _check(context)
     target = stdin_option(arguments)
     if target not in (None, "none", "0"):
         raise click.UsageError(f"--stdin {target}: only rank 0 can read standard input, or none")
     wanted = False if target == "none" else stdin
     plan = plan_stdin("rank 0", wanted=wanted, detach=options.detach, takes_terminal=takes_terminal)
-    first = program[: program.index(":")] if ":" in program else program
-    name = job_name(first, secrets.token_hex(3))
+    name = job_name(split_contexts(program)[0], secrets.token_hex(3))
     image = options.image or LOCAL_IMAGE
     job = build_mpi_job(name, workers, arguments, program, image, options.env, with_stdin=plan.forwards)
     return Work(
         Manifests([checked(job)]),
         mpi_program=program[0],
-        exported=exported_variables(arguments),
+        exported=exported_variables([*arguments, *(word for context in others for word in context)]),
         stdin=plan,
     )
+
+
+def _check(arguments: Sequence[str]) -> None:
+    """Raise click.UsageError for options of mpirun that can't be passed on."""
+    from bireme.api.mpirun import HOST_OPTIONS, parse_options, unknown_options
+
+    for option in parse_options(arguments):
+        if option.name in HOST_OPTIONS:
+            raise click.UsageError(
+                f"{arguments[option.index]}: Bireme tells mpirun its hosts: the workers of the job\n\n"
+                "hint: bireme run --mpi N -- PROGRAM makes N workers"
+            )
+    for option_word in unknown_options(arguments):
+        raise click.UsageError(
+            f"{option_word}: not known whether this option of mpirun takes a value\n\n"
+            f"hint: write {option_word}=VALUE, or put `--` before the program"
+        )
 
 
 def _count_cores() -> int:

@@ -9,6 +9,7 @@ forwarder then reports the input as lost, and the command stops the job.
 import asyncio
 import contextlib
 import os
+import select
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Final
@@ -76,10 +77,10 @@ class Forwarder:
 
     @property
     def unsent(self) -> str:
-        """What a job misses if nothing more is sent, in words; empty if all was sent, or nobody reads."""
+        """What stands against leaving the job alone, in words; empty if nothing more is to be sent."""
         if self._task is None or self._reader.has_ended or not self._runs:
             return ""
-        return f"standard input ends here for the job, after {self._reader.count} bytes"
+        return f"the job still reads standard input, after {self._reader.count} bytes"
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -102,6 +103,7 @@ class _Reader:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._source = classify(descriptor)
+        self._can_wait = _is_pollable(descriptor)
         self._pausing, self._resumed = asyncio.Event(), asyncio.Event()
         self._resumed.set()
         self.count = 0
@@ -114,8 +116,8 @@ class _Reader:
         self.has_ended = True
 
     async def _read(self) -> bytes:
-        if self._source in (Source.FILE, Source.NOTHING):
-            # An event loop can't wait for regular files; a file server may be slow.
+        if not self._can_wait:
+            # A file server may be slow.
             return await asyncio.to_thread(os.read, self._descriptor, _CHUNK)
         while True:
             await self._resumed.wait()
@@ -143,13 +145,23 @@ class _Reader:
     def pause(self) -> None:
         self._pausing.set()
         self._resumed.clear()
-        if self._source in (Source.PIPE, Source.TERMINAL):
+        if self._can_wait:
             # At once: an event loop has one reader for a descriptor, and the other one comes now.
             asyncio.get_running_loop().remove_reader(self._descriptor)
 
     def resume(self) -> None:
         self._pausing.clear()
         self._resumed.set()
+
+
+def _is_pollable(descriptor: int) -> bool:
+    """Whether an event loop can wait for a descriptor; not for regular files and some devices."""
+    with select.epoll() as poll:
+        try:
+            poll.register(descriptor, select.EPOLLIN)
+        except OSError:
+            return False
+    return True
 
 
 def _is_foreground(descriptor: int) -> bool:

@@ -60,6 +60,8 @@ def _saved(daemon: Daemon, submitter: Submitter) -> str:
     folder = Path(daemon.kubeconfig).parent
     try:
         return save(folder, submitter)
+    except ValueError as error:
+        raise Failure(f"{error}", "--env-none passes no variables but those of --env") from error
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

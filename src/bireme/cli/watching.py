@@ -108,6 +108,10 @@ class _Session:
                 if work.done():
                     work.result()
                     return self._end()
+                if lost.done() and self._unsent:
+                    names = " ".join(job.name for job in self._jobs)
+                    hint = f"the rest of it is lost: `bireme delete {names}`, and run it again"
+                    raise Failure(f"the daemon has ended, and {self._unsent}", hint)
                 if lost.done():
                     raise Failure("the daemon has ended", "`bireme up` starts it; the pods go on meanwhile")
                 for input_ in lost_input:
@@ -125,7 +129,11 @@ class _Session:
         try:
             await asyncio.gather(*tasks)
         except OSError:
-            self._screen.say("nobody reads the output any more; the job goes on")
+            if self._unsent:
+                self._screen.say(f"nobody reads the output any more, and {self._unsent}")
+                await self._stop()
+            else:
+                self._screen.say("nobody reads the output any more; the job goes on")
             raise
         finally:
             for task in tasks:
@@ -145,6 +153,10 @@ class _Session:
                 self._screen.say(line)
             codes.append(exit_code(follower.job))
         return next((code for code in codes if code), 0)
+
+    @property
+    def _unsent(self) -> str:
+        return "" if self._stdin is None else self._stdin.unsent
 
     # ---- the status line
 
@@ -172,9 +184,10 @@ class _Session:
             answer = await self._ask(*over)
             if answer == "c" or any(future.done() for future in over):
                 return None
+            if answer == "d" and self._unsent:
+                self._screen.say(f"can't detach: {self._unsent}")
+                return None
             if answer == "d":
-                if self._stdin is not None and self._stdin.unsent:
-                    self._screen.say(f"warning: {self._stdin.unsent}")
                 for job in self._jobs:
                     self._screen.say(f"detached: `bireme logs -f {job.name}` shows its output")
                 return 0

@@ -103,11 +103,13 @@ async def attach(
 ) -> None:
     """Send standard input, and its end, to a container that runs; return when the container has ended.
 
-    Raises KubeError if the connection breaks before all is sent, and whatever reading `stdin` raises.
+    Raises KubeError if the connection breaks before all is sent, and whatever reading `stdin` raises. The
+    embedded API server then fails the container, which would take a part of its input for the whole; other
+    servers do not know `failOnLoss`.
     """
     if not isinstance(transport, WebSocketTransport):
         raise KubeError("attach needs a transport with WebSockets")
-    params = [("container", container), ("stdin", "true")]
+    params = [("container", container), ("stdin", "true"), ("failOnLoss", "true")]
     path = PODS.path(namespace, pod, "attach")
     async with transport.websocket(path, params=params, protocols=(V5, V4)) as socket:
         if socket.protocol != V5:

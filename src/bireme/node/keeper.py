@@ -15,7 +15,7 @@ from bireme.node import shims
 from bireme.node.ailments import report_problem
 from bireme.node.care import Care
 from bireme.node.conditions import with_foreign
-from bireme.node.driver import Origin, UnstartableError, read_origin
+from bireme.node.driver import Origin, UnstartableError, message_file, read_origin
 from bireme.node.drivers import Drivers
 from bireme.node.environment import Sources
 from bireme.node.fetching import fetch_sources
@@ -132,6 +132,10 @@ class Keeper:
     def wake(self) -> None:
         """Something may have changed."""
         self._wake.set()
+
+    def message_file(self, name: str) -> Path:
+        """Where the termination message of a container's present attempt is."""
+        return message_file(self.folder, name, self.attempt_of(name) or 0)
 
     def container_spec(self, name: str) -> Object:
         spec = self._pod["spec"]

@@ -293,6 +293,13 @@ def close_input(folder: PodFolder, container: str) -> None:
         wire.Channel(connection).send({"do": "close-input", "container": container})
 
 
+def kill_container(folder: PodFolder, container: str) -> None:
+    """Kill a container and all that came from it, if it still runs; it may take a moment."""
+    with contextlib.suppress(OSError), wire.connect(str(folder.path)) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        wire.Channel(connection).send({"do": "kill", "container": container})
+
+
 def _given(folder: PodFolder, order: dict[str, Any]) -> int:
     """The descriptor that an order is answered with."""
     try:

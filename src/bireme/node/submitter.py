@@ -54,8 +54,9 @@ _MCA: Final = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!ess_|orte_|pmix_|prte_|opal_|
 _LIMITS: Final = {
     name.removeprefix("RLIMIT_"): number
     for name, number in vars(resource).items()
-    if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
+    if name.startswith("RLIMIT_") and name not in ("RLIMIT_OFILE", "RLIMIT_FSIZE")
 }
+"""All but the size of files: the output of a container is a file of ours, and would be cut."""
 
 
 class Submitter(msgspec.Struct, frozen=True):
@@ -125,12 +126,19 @@ def _exceeds(soft: int, hard: int) -> bool:
 
 
 def save(folder: Path, submitter: Submitter) -> str:
-    """Write a submitter below a data folder; return the hash by which jobs name it."""
+    """Write a submitter below a data folder; return the hash by which jobs name it.
+
+    Raises ValueError if it is too large.
+    """
     # The standard library's encoder keeps what is not UTF-8 in a value, as surrogates.
     data = json.dumps(msgspec.to_builtins(submitter), sort_keys=True).encode()
+    if len(data) > _LARGEST_FILE:
+        raise ValueError(f"the environment has {len(data)} bytes, and can have {_LARGEST_FILE}")
     digest = hashlib.sha256(data).hexdigest()
     place = folder / FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
+    # The modes are ours, whatever umask the submitter has.
+    place.chmod(0o700)
     path = place / digest
     try:
         os.utime(path)
@@ -139,6 +147,7 @@ def save(folder: Path, submitter: Submitter) -> str:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, 0o600)
                 file.write(data)
             new.replace(path)
         finally:

@@ -94,11 +94,11 @@ class MPICrew(LaunchCrew):
         mca = [word for key, value in spec.mca.items() for word in ("--mca", key, value)]
         hostfile = ["--hostfile", f"{site.profile.files}/hostfile"]
         arguments = normalize(spec.worker.extra_mpi_args)
-        more, _ = split_program(spec.worker.cmd)
+        more, program_words = split_program(spec.worker.cmd)
         # Open MPI 5 gives rank 0 a standard input that never ends, also where mpirun's own is empty.
         no_stdin = ["--stdin", "none"] if stdin_option([*arguments, *more]) is None else []
         start = site.sh("stdin") if with_stdin else []
-        return [program, *hostfile, *no_stdin, *mca, *arguments, *start, *spec.worker.cmd]
+        return [program, *hostfile, *no_stdin, *mca, *arguments, *more, *start, *program_words]
 
     def _launcher(
         self, site: Site, spec: Manifest, command: list[str], arguments: list[str], *, with_stdin: bool

@@ -154,7 +154,18 @@ async def _talk(keeper: Keeper, options: ExecOptions, session: Session) -> None:
         if sizes is not None:
             sizes.cancel()
         if reads and spec.get("stdinOnce"):
-            await asyncio.to_thread(shims.close_input, keeper.folder, options.container)
+            # Shielded: a client that leaves cancels this call, and the input must end all the same.
+            await asyncio.shield(asyncio.to_thread(_end_input, keeper, options, session))
+
+
+def _end_input(keeper: Keeper, options: ExecOptions, session: Session) -> None:
+    """End the input of a container, or fail the container if its client is gone without having said so."""
+    if session.input_closed or not options.fail_on_loss:
+        shims.close_input(keeper.folder, options.container)
+    elif keeper.runs(options.container):
+        message = "the client that sent standard input is gone, and has not sent all of it"
+        keeper.message_file(options.container).write_text(f"{message}\n")
+        shims.kill_container(keeper.folder, options.container)
 
 
 async def _with_pipes(keeper: Keeper, options: ExecOptions, session: Session) -> int:

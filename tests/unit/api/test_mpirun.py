@@ -9,6 +9,8 @@ from bireme.api.mpirun import (
     process_count,
     slots_per_worker,
     split_program,
+    total_processes,
+    unknown_options,
 )
 
 
@@ -123,9 +125,22 @@ def test_variables_that_bind_ranks_are_recognized(name: str, value: str, binds: 
         (["--bind-to=core", "a.out"], ["--bind-to=core"], ["a.out"]),
         (["-n", "1", "a", ":", "-n", "2", "b"], ["-n", "1"], ["a", ":", "-n", "2", "b"]),
         (["-n", "4"], ["-n", "4"], []),
+        (["-n", "4", "--", "--odd"], ["-n", "4"], ["--odd"]),
+        (["--use-hwthread-cpus", "a.out"], ["--use-hwthread-cpus"], ["a.out"]),
     ],
 )
 def test_a_command_line_is_split_at_the_program(
     words: list[str], options: list[str], program: list[str]
 ) -> None:
     assert split_program(words) == (options, program)
+
+
+def test_programs_of_one_command_line_are_counted_together() -> None:
+    assert total_processes(["-n", "1"], ["a", ":", "-n", "2", "b", ":", "c"]) == 4
+    assert total_processes([], ["a", ":", "-n", "2", "b"]) is None
+    assert slots_per_worker(["-n", "1"], 1, ["a", ":", "-n", "2", "b"]) == 3
+
+
+def test_options_that_may_take_a_value_are_unknown() -> None:
+    assert unknown_options(["--odd", "a.out"]) == ["--odd"]
+    assert unknown_options(["--odd=1", "--display-topo", "-n", "2"]) == []

@@ -28,6 +28,7 @@ class ChannelSession:
         self._input: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
         self._sizes: asyncio.Queue[TerminalSize] = asyncio.Queue(1)
         self._ended = False
+        self.input_closed = False
 
     async def read(self) -> bytes:
         if self._ended and self._input.empty():
@@ -67,6 +68,7 @@ class ChannelSession:
         elif channel == _RESIZE:
             self._resize(payload)
         elif channel == _CLOSE and payload[:1] == bytes([_STDIN]):
+            self.input_closed = True
             self._end_input()
 
     def _resize(self, payload: bytes) -> None:

@@ -33,6 +33,8 @@ class ExecOptions(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bool = False
     stderr: bool = False
     tty: bool = False
+    fail_on_loss: bool = False
+    """Of attach: fail the container if the client is gone before it has sent all of standard input."""
 
 
 class TerminalSize(msgspec.Struct, frozen=True, rename="pascal"):
@@ -42,6 +44,9 @@ class TerminalSize(msgspec.Struct, frozen=True, rename="pascal"):
 
 class Session(Protocol):
     """The client's end of an exec or attach."""
+
+    input_closed: bool
+    """Whether the client has said that standard input ends; not if it is just gone."""
 
     async def read(self) -> bytes:
         """The next bytes for stdin; empty at its end."""
@@ -110,6 +115,7 @@ def read_exec_options(pod: Object, params: Mapping[str, str], command: tuple[str
         stdout=params.get("stdout") in _TRUE,
         stderr=params.get("stderr") in _TRUE,
         tty=params.get("tty") in _TRUE,
+        fail_on_loss=params.get("failOnLoss") in _TRUE,
     )
     if not (options.stdin or options.stdout or options.stderr):
         raise errors.bad_request("you must specify at least one of stdin, stdout, stderr")

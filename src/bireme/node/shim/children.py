@@ -77,8 +77,6 @@ def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for signum in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(signum, signal.SIG_DFL)
-    for name, (soft, hard) in command.limits.items():
-        _limit(name, soft, hard)
     # Upwards first: one of the three may stand where another is to go.
     sources = [os.dup2(number, 100 + place) for place, number in enumerate((stdin, stdout, stderr))]
     for place, number in enumerate(sources):
@@ -91,6 +89,9 @@ def _become(command: Command, stdin: int, stdout: int, stderr: int) -> None:
             os.makedirs(command.directory, exist_ok=True)  # noqa: PTH103
     os.chdir(command.directory)
     env = _TERMINAL | command.env if _take_terminal() else command.env
+    # Last: a low limit of descriptors would keep those above from their places.
+    for name, (soft, hard) in command.limits.items():
+        _limit(name, soft, hard)
     os.execvpe(command.argv[0], command.argv, env)  # noqa: S606 - an argument list, no shell
 
 

@@ -196,28 +196,6 @@ def test_a_terminal_is_read_by_rank_0_of_mpirun(bireme: Bireme) -> None:
         assert terminal.end() == 0
 
 
-def test_a_job_with_lost_standard_input_fails(bireme: Bireme) -> None:
-    """A launcher that is deleted and comes again could not read what the first one has read."""
-    process = subprocess.Popen(
-        [str(BIREME), "run", "--mpi", "1", "--name", "loses", "--", "cat"],
-        cwd=bireme.work,
-        env=bireme.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(b"first\n")
-    process.stdin.flush()
-    while b"first" not in process.stdout.readline():
-        pass
-    bireme("delete", "pod/loses-launcher", "--now")
-    _, said = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 1
-    assert b"can't be read again" in said or b"can't be read twice" in said
-
-
 def start_reading(bireme: Bireme, *words: str) -> "subprocess.Popen[bytes]":
     """Start a job that copies standard input, and wait until it has copied a line."""
     process = subprocess.Popen(
@@ -235,6 +213,15 @@ def start_reading(bireme: Bireme, *words: str) -> "subprocess.Popen[bytes]":
     while b"first" not in process.stdout.readline():
         pass
     return process
+
+
+def test_a_job_with_lost_standard_input_fails(bireme: Bireme) -> None:
+    """A launcher that is deleted and comes again could not read what the first one has read."""
+    process = start_reading(bireme, "mpirun", "--name", "loses", "-n", "1")
+    bireme("delete", "pod/loses-launcher", "--now")
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert b"can't be read again" in said or b"can't be read twice" in said
 
 
 @pytest.mark.parametrize(

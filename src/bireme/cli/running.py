@@ -54,7 +54,7 @@ class RunOptions(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What to run, and what of this process it needs."""
+    """Objects to send, and what their jobs need from this process."""
 
     manifests: "Manifests"
     files: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def checked(job: Object) -> Object:
 
 def run_work(choice: "Choice", options: RunOptions, work: Work) -> NoReturn:
     """Run the work on the chosen target. Raises SystemExit with the exit code of the command."""
-    # Only now: what is wrong with a manifest is told before anything is started, or imported for it.
+    # Imported late, so that a wrong manifest is reported before a daemon or a client is started.
     from bireme.cli.targets import prepare, run
 
     work = work._replace(manifests=_renamed(work.manifests, options.name))

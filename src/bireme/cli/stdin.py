@@ -65,7 +65,7 @@ class Forwarder:
                 reason = str(error)
             await asyncio.sleep(pause)
             if not self._runs:
-                # It has ended meanwhile, and did not need what is left of the input.
+                # The container has exited; it did not need the rest of the input.
                 return
             if self._reader.count:
                 break
@@ -77,7 +77,7 @@ class Forwarder:
 
     @property
     def unsent(self) -> str:
-        """What stands against leaving the job alone, in words; empty if nothing more is to be sent."""
+        """Return why the client must not leave yet: unsent input. Empty if there is none."""
         if self._task is None or self._reader.has_ended or not self._runs:
             return ""
         return f"the job still reads standard input, after {self._reader.count} bytes"
@@ -98,7 +98,10 @@ class Forwarder:
 
 
 class _Reader:
-    """Reads a descriptor beside the event loop, and leaves its mode alone: other processes share it."""
+    """Reads a descriptor without blocking the event loop.
+
+    The descriptor stays in blocking mode, because other processes share its file description.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

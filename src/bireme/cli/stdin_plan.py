@@ -21,7 +21,7 @@ _HINT: Final = "let the program read a file by its name, or redirect from /dev/n
 
 
 class Source(Enum):
-    """What standard input is: nothing to read, what the user has redirected, or a terminal."""
+    """Kinds of standard input; a file or a pipe is redirected input."""
 
     NOTHING = "nothing"
     FILE = "file"
@@ -68,7 +68,7 @@ def decide_stdin(
 
 
 class StdinPlan(NamedTuple):
-    """Whether standard input is forwarded, and what to tell the user about it."""
+    """The decision about standard input, and a note for the user."""
 
     forwards: bool = False
     note: str = ""
@@ -77,7 +77,7 @@ class StdinPlan(NamedTuple):
 def plan_stdin(
     reader: Reader, *, wanted: bool | None = None, detach: bool = False, takes_terminal: bool = False
 ) -> StdinPlan:
-    """Decide about our own standard input; note if it has something to read that goes nowhere."""
+    """Decide about the standard input of this process. The note says if input is dropped."""
     source = classify()
     if decide_stdin(source, reader, wanted=wanted, detach=detach, takes_terminal=takes_terminal):
         return StdinPlan(forwards=True)

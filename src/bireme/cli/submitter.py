@@ -25,7 +25,7 @@ from bireme.run.presence import Daemon
 
 
 class SubmitterOptions(NamedTuple):
-    """What the user says about it."""
+    """Command line options about what jobs inherit from the submitter."""
 
     first: tuple[str, ...] = ()
     """Folders in which programs are found before those of PATH."""

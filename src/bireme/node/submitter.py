@@ -78,7 +78,7 @@ def select_variables(
 ) -> dict[str, str]:
     """Return the variables that a job gets; those in `names` always.
 
-    Left out is what tells a process of MPI who it is: `bireme` may itself run as a rank.
+    If `bireme` itself runs as an MPI rank, the variables that identify this rank are left out.
     """
     is_rank = "PMIX_RANK" in environ or "OMPI_COMM_WORLD_RANK" in environ
     return {
@@ -156,7 +156,7 @@ def save(folder: Path, submitter: Submitter) -> str:
 
 
 def load(folder: Path, digest: str) -> Submitter | None:
-    """Read a submitter; None if no job could have named it so, or its file is gone."""
+    """Read a submitter. Return None if the hash is malformed or the file does not exist."""
     if not _HASH.fullmatch(digest):
         return None
     try:
@@ -168,7 +168,7 @@ def load(folder: Path, digest: str) -> Submitter | None:
 
 
 def sweep(folder: Path, named: Iterable[str]) -> None:
-    """Remove the files that no job names, and that nobody has saved within the last hour."""
+    """Remove files that no job names and that are older than an hour."""
     kept = set(named)
     with contextlib.suppress(OSError):
         for path in (folder / FOLDER).iterdir():

@@ -13,6 +13,7 @@ from support.real import (
     Layout,
     OpenMPI,
     Program,
+    ProgramError,
     Run,
     installed,
     open_mpi,
@@ -84,6 +85,14 @@ def test_selection_of_the_suite_passes(lab: Lab) -> None:
 
 
 INTERVALS = "100000\n2000\n0\n"
+ONE_SIDED = {
+    "compute-pi/cpi-rma.py",
+    "nxtval/nxtval-mpi3.py",
+    "nxtval/nxtval-onesided.py",
+    "nxtval/nxtval-scalable.py",
+}
+"""Open MPI 4.1 runs them within one machine only: between machines with TCP, its one-sided component refuses
+MPI_THREAD_MULTIPLE, which mpi4py asks for."""
 DEMOS: dict[str, tuple[str | None, str]] = {
     # standard input, and the pattern of each piece of the result
     "compute-pi/cpi-cco.py": (INTERVALS, "pi is approximately .*"),
@@ -109,7 +118,8 @@ def test_demo_computes_the_same(lab: Lab, version: str, name: str) -> None:
     program = Program(
         demo_name(name), [mpi.python, str(demo(name))], found(pattern), stdin=stdin, most_seconds=60
     )
-    lab.compare(program, mpi, Layout(2, 1), {}, rounds=1)
+    is_within_worker = version == "4.1" and name in ONE_SIDED
+    lab.compare(program, mpi, Layout(1, 2) if is_within_worker else Layout(2, 1), {}, rounds=1)
 
 
 # ---- demos of the Ohio State University's benchmarks
@@ -140,38 +150,55 @@ def test_osu_demo_is_as_fast_as_with_mpirun(lab: Lab, version: str, layout: Layo
 # ---- ranks that start others
 
 
-SPAWN_LAYOUTS = [Layout(1, 6), Layout(2, 3)]
 PRIMES = r"\d+ is prime: (?:True|False)"
+UNBOUND_PARENT_ONLY = (
+    "Open MPI 5 binds spawned ranks, which outnumber the cores, although their parent is not bound: PRRTE's "
+    "default policies do not apply to them unless rmaps_default_inherit is set"
+)
+FULL_FIRST_WORKER = (
+    "Open MPI 4.1 maps as many spawned ranks to the first worker as it has slots, although their parent has "
+    "one of these, and then reports that there are not enough"
+)
+# Open MPI 5 has no case with several workers. There the daemon of the first often crashes in
+# pmix_server_dmdx_recv, on a request for data of a job that it knows only in part, and mpirun exits with 0.
+SPAWNS = {
+    "mpirun 5.0": ("5.0", Layout(1, 1), ["mpirun", "--oversubscribe"], None),
+    "mpirun 4.1": ("4.1", Layout(1, 1), ["mpirun", "--oversubscribe"], None),
+    "1 × 6 5.0": ("5.0", Layout(1, 6), ["run", "--mpi", "1", "--slots", "6", "--"], UNBOUND_PARENT_ONLY),
+    "1 × 6 4.1": ("4.1", Layout(1, 6), ["run", "--mpi", "1", "--slots", "6", "--"], None),
+    "2 × 3 4.1": ("4.1", Layout(2, 3), ["run", "--mpi", "2", "--slots", "3", "--"], FULL_FIRST_WORKER),
+}
+SPAWN_CASES = [
+    pytest.param(
+        *case, id=name, marks=[pytest.mark.xfail(reason=reason, raises=ProgramError)] if reason else []
+    )
+    for name, (*case, reason) in SPAWNS.items()
+]
 
 
-def compare_spawning(lab: Lab, mpi: OpenMPI, layout: Layout, program: Program) -> None:
-    """Start one rank, which spawns others where the job has slots."""
-    words = ["-n", "1", *program.words]
-    bare = mpi.bare_command(program.words, Layout(1, 1))
-    bare[1:1] = ["--oversubscribe"]
-    options = ["--mpi", str(layout.workers), "--slots", str(layout.slots), "--", *words]
-    lab.compare_commands(program, mpi, layout, bare, options, {}, rounds=1)
+def compare_spawning(lab: Lab, mpi: OpenMPI, layout: Layout, start: list[str], program: Program) -> None:
+    """Start one rank, which spawns others."""
+    bare = mpi.bare_command(["--oversubscribe", *program.words], Layout(1, 1))
+    lab.compare_commands(program, mpi, layout, bare, [*start, "-n", "1", *program.words], {}, rounds=1)
 
 
-@pytest.mark.parametrize("layout", SPAWN_LAYOUTS, ids=str)
-@pytest.mark.parametrize("version", VERSIONS)
-def test_cpi_master_spawns_five_workers(lab: Lab, version: str, layout: Layout) -> None:
+@pytest.mark.parametrize(("version", "layout", "start"), SPAWN_CASES)
+def test_cpi_master_spawns_five_workers(lab: Lab, version: str, layout: Layout, start: list[str]) -> None:
     mpi = open_mpi(version)
     source = demo("spawning/cpi-worker.py").read_text()
     words = [mpi.python, str(demo("spawning/cpi-master.py")), "./cpi-worker-py.exe"]
     files = {"cpi-worker-py.exe": f"#!{mpi.python}\n{source}"}
     name = demo_name("spawning/cpi-master.py")
-    program = Program(name, words, found(r"pi: [\d.]+"), files=files, most_seconds=60)
-    compare_spawning(lab, mpi, layout, program)
+    program = Program(name, words, found(r"pi: [\d.]+"), files=files, most_seconds=30)
+    compare_spawning(lab, mpi, layout, start, program)
 
 
-@pytest.mark.parametrize("layout", SPAWN_LAYOUTS, ids=str)
-@pytest.mark.parametrize("version", VERSIONS)
-def test_futures_spawn_their_workers(lab: Lab, version: str, layout: Layout) -> None:
+@pytest.mark.parametrize(("version", "layout", "start"), SPAWN_CASES)
+def test_futures_spawn_their_workers(lab: Lab, version: str, layout: Layout, start: list[str]) -> None:
     mpi = open_mpi(version)
     words = [mpi.python, str(demo("futures/run_primes.py"))]
-    program = Program("mpi4py.futures, spawned", words, found(PRIMES), most_seconds=90)
-    compare_spawning(lab, mpi, layout, program)
+    program = Program("mpi4py.futures, spawned", words, found(PRIMES), most_seconds=30)
+    compare_spawning(lab, mpi, layout, start, program)
 
 
 @pytest.mark.parametrize("layout", [Layout(1, 4), Layout(2, 2)], ids=str)

@@ -37,7 +37,7 @@ _AS_ROOT: Final = {
 }
 _PREFIX: Final = re.compile(r"^[a-z0-9/-]+ \| ", re.MULTILINE)
 _RUN_OPTIONS: Final = tuple(os.environ.get("BIREME_REAL_RUN_OPTIONS", "").split())
-"""More words for every `bireme run`, to try a setting."""
+"""More options for every job, to try a setting."""
 
 
 class Layout(NamedTuple):
@@ -170,15 +170,15 @@ def run_command(
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, talk = process.communicate()
-        raise ProgramError(_words(command, f"not done after {most_seconds:.0f} s", output, talk)) from None
+        raise ProgramError(_words(command, f"took more than {most_seconds:.0f} s", output, talk)) from None
     seconds = time.perf_counter() - start
     if process.returncode:
-        raise ProgramError(_words(command, f"exit code {process.returncode}", output, talk))
+        raise ProgramError(_words(command, f"ended with {process.returncode}", output, talk))
     return Run(output.replace("\0", ""), seconds, folder)
 
 
 def _words(command: Sequence[str], problem: str, output: str, talk: str | None) -> str:
-    return f"{problem}: {' '.join(command)}\n{output[-3000:]}\n{(talk or '')[-3000:]}"
+    return f"{Path(command[0]).name} {problem}: {' '.join(command)}\n{output[-3000:]}\n{(talk or '')[-3000:]}"
 
 
 @dataclass
@@ -223,9 +223,8 @@ class Lab:
         words = [*program.launch_words, *program.words]
         bare = mpi.bare_command(words, layout, program.transport)
         options = ["--mpi", str(layout.workers), "--slots", str(layout.slots)]
-        self.compare_commands(
-            program, mpi, layout, bare, [*options, "--", *words], limits, rounds, most_rounds
-        )
+        command = ["run", *options, "--", *words]
+        self.compare_commands(program, mpi, layout, bare, command, limits, rounds, most_rounds)
 
     def compare_commands(
         self,
@@ -233,16 +232,16 @@ class Lab:
         mpi: OpenMPI,
         layout: Layout,
         bare: Sequence[str],
-        run_options: Sequence[str],
+        bireme: Sequence[str],
         limits: Mapping[str, float],
         rounds: int = ROUNDS,
         most_rounds: int = MOST_ROUNDS,
     ) -> None:
-        """Compare any command with a `bireme run` of these options. Fails on missed limits."""
+        """Compare any command with one of Bireme's, given without its name. Fails on missed limits."""
         try:
             comparison = compare(
                 lambda: self._run_bare(program, bare, mpi),
-                lambda: self._run_bireme(program, run_options, mpi),
+                lambda: self._run_bireme(program, bireme, mpi),
                 limits,
                 rounds,
                 most_rounds,
@@ -267,8 +266,8 @@ class Lab:
         folder = self._fresh_folder("bare", program)
         return program.read(run_command(command, folder, environ, program.stdin, program.most_seconds))
 
-    def _run_bireme(self, program: Program, options: Sequence[str], mpi: OpenMPI) -> Sample:
-        command = [str(BIREME), "run", *_RUN_OPTIONS, *options]
+    def _run_bireme(self, program: Program, words: Sequence[str], mpi: OpenMPI) -> Sample:
+        command = [str(BIREME), words[0], *_RUN_OPTIONS, *words[1:]]
         folder = self._fresh_folder("bireme", program)
         environ = self.bireme.environment(PATH=mpi.path)
         try:

@@ -1,7 +1,5 @@
 """Data-parallel linear regression: each rank has points of its own, and gradients are averaged."""
 
-import os
-
 import torch.distributed as dist
 
 import torch
@@ -21,6 +19,6 @@ for _ in range(STEPS):
     loss.backward()
     optimizer.step()
 weights = " ".join(f"{weight:.4f}" for weight in model.module.weight.flatten().tolist())
-print(f"rank {rank} of {size}, local {os.environ['LOCAL_RANK']}: weights {weights}", flush=True)
+print(f"rank {rank} of {size}: weights {weights}", flush=True)
 dist.barrier()
 dist.destroy_process_group()

@@ -194,8 +194,6 @@ class Program:
     stdin: str | None = None
     transport: str | None = None
     """Of the bare run, where it is to be the one that Bireme's workers have."""
-    launch_words: Sequence[str] = ()
-    """Options of mpirun before the program, for both sides."""
     most_seconds: float = MOST_SECONDS
 
 
@@ -220,10 +218,9 @@ class Lab:
         most_rounds: int = MOST_ROUNDS,
     ) -> None:
         """Compare an MPI program, and record a row for each of its figures."""
-        words = [*program.launch_words, *program.words]
-        bare = mpi.bare_command(words, layout, program.transport)
+        bare = mpi.bare_command(program.words, layout, program.transport)
         options = ["--mpi", str(layout.workers), "--slots", str(layout.slots)]
-        command = ["run", *options, "--", *words]
+        command = ["run", *options, "--", *program.words]
         self.compare_commands(program, mpi, layout, bare, command, limits, rounds, most_rounds)
 
     def compare_commands(

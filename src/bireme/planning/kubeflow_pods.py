@@ -25,6 +25,8 @@ _DEFAULTS: Final = {
     # Open MPI takes each worker for a machine: it would bind the first rank of every worker to one core.
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
+    # PRRTE binds ranks that a rank spawns, unless they inherit from their parent.
+    "PRTE_MCA_rmaps_default_inherit": "1",
     # PRRTE takes all nodes for equal to the first, also where each worker has CPUs of its own on one node.
     "PRTE_MCA_prte_hetero_nodes": "1",
     # mpirun counts the launcher's cores into MPI_UNIVERSE_SIZE unless nodes without slots have none.

@@ -9,6 +9,7 @@ import msgspec
 
 from bireme.api.job import ContainerStatus, FirstFailure
 from bireme.planning.echoes import ranks_with_words, root_causes, without_echoes, without_root_causes
+from bireme.planning.outcome import INCOMPLETE_RUN
 from bireme.planning.replicas import Replica, is_final
 
 MAX_LINES: Final = 20
@@ -29,6 +30,7 @@ _ABORT: Final = re.compile(
 # What a node says of its own at the end of a launcher's message, where it can know.
 _LACKING: Final = "bireme: the kernel killed a process of {} for want of memory"
 _LACKED: Final = re.compile(_LACKING.format(r"(\S+)"))
+_DAEMON: Final = re.compile(r"^mpirun exited with 0, but its daemon on (\S+) ")
 _WORKER: Final = re.compile(r"worker (\S+) \(node rank ([0-9]+)\) exited with code ([0-9]+)")
 
 
@@ -103,6 +105,8 @@ def _rank_behind(
 ) -> FirstFailure:
     """Name the worker and rank that a launcher's message speaks of, if it does."""
     text = first.message
+    if (match := _DAEMON.match(text)) and match[1] in workers:
+        return msgspec.structs.replace(first, replica=match[1], reason=INCOMPLETE_RUN, container="")
     if match := _WORKER.search(text):
         return _on_worker(first, match, worker_of)
     if match := _PROCESS.search(text):

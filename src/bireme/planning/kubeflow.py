@@ -28,7 +28,7 @@ from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.identity import replica_name
 from bireme.planning.kubeflow_pods import RIGHTS, build_children, pod_creator
 from bireme.planning.observed import NameConflict, Observed, Plan
-from bireme.planning.outcome import DEADLINE_EXCEEDED, Outcome
+from bireme.planning.outcome import DEADLINE_EXCEEDED, INCOMPLETE_RUN, Outcome, is_incomplete
 from bireme.planning.pods import main_container_name
 from bireme.planning.replicas import FINISHED, Replica, gone, has_run, observe, seen, stop
 from bireme.planning.rules import Verdict
@@ -127,7 +127,9 @@ class _Pass:
             message = "the job was active for longer than activeDeadlineSeconds"
             return self._end(replicas, records, Verdict("Failed", DEADLINE_EXCEEDED, message))
         launcher = replicas[0]
-        if self._has_succeeded(launcher, replicas):
+        if _ended_well(launcher) and (doubt := self._doubt(launcher, replicas)):
+            return self._failed(replicas, records, [launcher], doubt=doubt)
+        if _ended_well(launcher):
             finished = self._finished(launcher, records)
             return self._end(
                 replicas, finished, Verdict("Succeeded", "LauncherSucceeded", "the launcher succeeded")
@@ -141,29 +143,44 @@ class _Pass:
             return self._replace(replicas, records)
         return self._create(replicas, records)
 
-    def _has_succeeded(self, launcher: Replica, replicas: Sequence[Replica]) -> bool:
-        """Whether the launcher exited with 0, and no worker had ended before it."""
-        ended = launcher.ended
-        if ended is None or ended.end != "succeeded" or launcher.record.replacing:
-            return False
-        limit = ended.finished_at or self.now
-        failed = [replica for replica in replicas if replica is not launcher and _has_failed(replica)]
-        return all((replica.ended.finished_at or self.now) > limit for replica in failed if replica.ended)
+    def _doubt(self, launcher: Replica, replicas: Sequence[Replica]) -> str:
+        """Return why the launcher's exit code 0 is not a success; empty if it is.
+
+        mpirun of Open MPI 5 exits with 0 after it has lost a worker. Under `supervise` its exit code can be
+        believed, but the workers' own ends contradict it in any case.
+        """
+        assert launcher.ended is not None
+        limit = launcher.ended.finished_at or self.now
+        for replica in replicas[1:]:
+            if replica.record.replacing:
+                return f"the launcher exited with 0, but {replica.name} was replaced while it ran"
+            if _has_failed(replica) and replica.ended and (replica.ended.finished_at or self.now) <= limit:
+                return f"the launcher exited with 0, but {replica.name} had ended before it"
+        return ""
 
     def _finished(self, replica: Replica, records: Records) -> Records:
         time = (replica.ended.finished_at if replica.ended is not None else None) or self.now
         record = msgspec.structs.replace(records[replica.type, replica.index], finished_at=time)
         return {**records, (replica.type, replica.index): record}
 
-    def _failed(self, replicas: Sequence[Replica], records: Records, failed: Sequence[Replica]) -> Plan:
-        """Retry what may be retried, up to the limit; every retry is charged before the pod is deleted."""
+    def _failed(
+        self, replicas: Sequence[Replica], records: Records, failed: Sequence[Replica], doubt: str = ""
+    ) -> Plan:
+        """Retry what may be retried, up to the limit; every retry is charged before the pod is deleted.
+
+        `doubt` says why a launcher that exited with 0 has not succeeded.
+        """
         for replica in failed:
             records = self._finished(replica, records)
         names = tuple(replica.name for replica in failed)
         permanent = [replica for replica in failed if not self._may_retry(replica)]
         if permanent:
-            message = f"{some([replica.name for replica in permanent])} failed for good"
-            return self._end(replicas, records, Verdict("Failed", "ReplicaFailed", message, culprits=names))
+            doubt = doubt or next(
+                (r.ended.message for r in permanent if r.ended and is_incomplete(r.ended)), ""
+            )
+            message = doubt or f"{some([replica.name for replica in permanent])} failed for good"
+            reason = INCOMPLETE_RUN if doubt else "ReplicaFailed"
+            return self._end(replicas, records, Verdict("Failed", reason, message, culprits=names))
         if self._retries(records) + 1 > self.backoff_limit:
             message = f"the backoffLimit of {self.backoff_limit} is used up"
             return self._end(
@@ -337,6 +354,10 @@ def may_retry(spec: ReplicaSpec, ended: Outcome) -> bool:
     if spec.restart_policy == "ExitCode":
         return ended.exit_code is not None and ended.exit_code not in _PERMANENT_EXIT_CODES
     return True
+
+
+def _ended_well(launcher: Replica) -> bool:
+    return launcher.ended is not None and launcher.ended.end == "succeeded" and not launcher.record.replacing
 
 
 def _has_failed(replica: Replica) -> bool:

@@ -12,6 +12,7 @@ from bireme.planning.observed import Observed
 from bireme.planning.pods import PodBuilder, complete_spec, main_container_name
 from bireme.planning.replicas import Replica
 from bireme.planning.scripts import script
+from bireme.planning.site import stop_ranks_first
 
 FILES: Final = "/etc/mpi"
 KUBECTL_FOLDER: Final = "/opt/bireme"
@@ -49,10 +50,11 @@ def worker_names(job: MPIJob) -> list[str]:
 def build_children(job: MPIJob, observed: Observed) -> list[Manifest]:
     """ConfigMap and, where the API server is asked, the launcher's account and its rights."""
     slots = job.spec.slots_per_worker
-    data = {"hostfile": "".join(f"{name} slots={slots}\n" for name in worker_names(job))}
+    data = {name: script(name) for name in ("supervise", "record", "stop")}
+    data["hostfile"] = "".join(f"{name} slots={slots}\n" for name in worker_names(job))
     rights: list[Manifest] = []
     if observed.settings.profile.agent is None:
-        data |= {"kubexec": script("kubexec"), "deliver": script("deliver")}
+        data |= {name: script(name) for name in ("kubexec", "deliver")}
         rights = _rights(job)
     config: Manifest = {
         "apiVersion": "v1",
@@ -111,25 +113,38 @@ def pod_creator(job: MPIJob, observed: Observed) -> Callable[[Replica], CreatePo
 
 
 def _worker_spec(job: MPIJob, spec: Manifest) -> Manifest:
-    """A worker without a command waits for what its launcher runs in it."""
+    """Return a worker's spec: without a command it waits for what its launcher runs in it."""
     main = main_container_name({"spec": spec}, job.spec.main_container)
     containers = [
-        {**container, "command": list(IDLE)}
-        if container.get("name") == main and not container.get("command") and not container.get("args")
-        else container
+        _serving(container) if container.get("name") == main else container
         for container in spec.get("containers") or ()
     ]
-    return {**spec, "containers": containers}
+    return {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), _files_volume(job)]}
+
+
+def _serving(container: Manifest) -> Manifest:
+    idle = {} if container.get("command") or container.get("args") else {"command": list(IDLE)}
+    # A preStop hook of the user's own wins: a container has but one.
+    lifecycle = stop_ranks_first(FILES) | (container.get("lifecycle") or {})
+    mounts = [*(container.get("volumeMounts") or ()), _files_mount()]
+    env = [*(container.get("env") or ()), {"name": "BIREME_DIR", "value": FILES}]
+    return {**container, **idle, "env": env, "lifecycle": lifecycle, "volumeMounts": mounts}
+
+
+def _files_volume(job: MPIJob) -> Manifest:
+    return {"name": "bireme-config", "configMap": {"name": config_name(job), "defaultMode": 0o555}}
+
+
+def _files_mount() -> Manifest:
+    return {"name": "bireme-config", "mountPath": FILES, "readOnly": True}
 
 
 def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
     """The user's launcher, with hostfile and agent for Open MPI 4 and 5 alike."""
     agent = observed.settings.profile.agent
     main = main_container_name({"spec": spec})
-    mounts: list[Manifest] = [{"name": "bireme-config", "mountPath": FILES, "readOnly": True}]
-    volumes: list[Manifest] = [
-        {"name": "bireme-config", "configMap": {"name": config_name(job), "defaultMode": 0o555}}
-    ]
+    mounts: list[Manifest] = [_files_mount()]
+    volumes: list[Manifest] = [_files_volume(job)]
     result = dict(spec)
     if agent is None:
         mounts.append({"name": "bireme-kubectl", "mountPath": KUBECTL_FOLDER, "readOnly": True})
@@ -144,6 +159,7 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
     result["containers"] = [
         {
             **container,
+            **_supervised(container),
             "env": [*defaults, *(container.get("env") or ()), *env],
             "volumeMounts": [*(container.get("volumeMounts") or ()), *mounts],
         }
@@ -153,6 +169,12 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
     ]
     result["volumes"] = [*(spec.get("volumes") or ()), *volumes]
     return result
+
+
+def _supervised(container: Manifest) -> Manifest:
+    """Return the launcher's command under `supervise`; an image's own entry point is not known here."""
+    command = container.get("command")
+    return {"command": ["/bin/sh", f"{FILES}/supervise", *command]} if command else {}
 
 
 def _defaults(job: MPIJob, observed: Observed) -> dict[str, str]:
@@ -166,6 +188,8 @@ def _launcher_env(job: MPIJob, agent: str | None) -> list[Manifest]:
     # Through sh: Open MPI 4.1 hands the agent to its daemons, where the file is not.
     command, hostfile = agent or f"/bin/sh {FILES}/kubexec", f"{FILES}/hostfile"
     variables = {
+        "BIREME_DIR": FILES,
+        "BIREME_AGENT_COMMAND": command,
         "OMPI_MCA_plm_rsh_agent": command,
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
         "OMPI_MCA_orte_default_hostfile": hostfile,

@@ -28,6 +28,7 @@ from bireme.planning.cause import first_failure
 from bireme.planning.crew import Advance
 from bireme.planning.identity import STDIN_ANNOTATION
 from bireme.planning.observed import BatchJob, Observed
+from bireme.planning.outcome import INCOMPLETE_RUN, is_incomplete
 from bireme.planning.pods import (
     PodBuilder,
     complete_spec,
@@ -247,7 +248,8 @@ def _settled(verdict: Verdict, judged: Records, records: Records, now: datetime)
     A launcher fails when one of its workers is evicted, and is often seen first: its failure is held for a
     moment, in which the eviction may still show. One whose end nobody saw has no time to hold it from.
     """
-    if verdict.reason != LAUNCHER_FAILED or verdict.time is None or now >= verdict.time + SETTLE:
+    is_held = verdict.reason in (LAUNCHER_FAILED, INCOMPLETE_RUN)
+    if not is_held or verdict.time is None or now >= verdict.time + SETTLE:
         return Advance(judged, verdict=verdict)
     return Advance(records, wake_at=verdict.time + SETTLE)
 
@@ -268,6 +270,8 @@ def _verdict(launcher: Replica | None, workers: Sequence[Replica]) -> Verdict | 
         return None
     if launcher.ended.end == "succeeded":
         return Verdict("Succeeded", LAUNCHER_SUCCEEDED, "the launcher succeeded")
+    if is_incomplete(launcher.ended):
+        return Verdict("Failed", INCOMPLETE_RUN, launcher.ended.message.strip(), culprits=(launcher.name,))
     return Verdict("Failed", LAUNCHER_FAILED, "the launcher failed", culprits=(launcher.name,))
 
 

@@ -66,7 +66,7 @@ class MPICrew(LaunchCrew):
 
     def children(self, observed: Observed) -> list[Manifest]:
         files = {"hostfile": build_hostfile(self._mpi, self._workers, self._slots)}
-        scripts = ["launch", "guard", *(["stdin"] if reads_stdin(self._mpi) else ())]
+        scripts = ["launch", "supervise", "record", "guard", *(["stdin"] if reads_stdin(self._mpi) else ())]
         return build_children(self.site(observed), observed, files, scripts)
 
     def launcher_spec(self, observed: Observed, mode: Mode) -> Manifest:

@@ -10,6 +10,10 @@ from bireme.api.job import ContainerStatus, ReplicaPhase
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
+INCOMPLETE_RUN: Final = "IncompleteRun"
+_INCOMPLETE_CODE: Final = 122
+_INCOMPLETE_WORDS: Final = "mpirun exited with 0, but"
+"""How the script `supervise` ends and begins its message when it does not believe mpirun's success."""
 STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons for which a container waits when nothing is wrong."""
 # Beyond are those of real time, which nobody dies of; codes like 183 are a program's own, mpirun's for one.
@@ -94,6 +98,11 @@ def _before_main(pod: Pod) -> Outcome:
                 finished_at=ended.finished_at,
             )
     return Outcome("failed", reason=pod.status.reason or "Failed", message=pod.status.message)
+
+
+def is_incomplete(ended: Outcome) -> bool:
+    """Whether a launcher ended because mpirun's success was in doubt."""
+    return ended.exit_code == _INCOMPLETE_CODE and ended.message.startswith(_INCOMPLETE_WORDS)
 
 
 def main_has_run(pod: Pod, main: str) -> bool:

@@ -5,9 +5,7 @@ from typing import Final
 import msgspec
 
 from bireme.api.core import Pod
-from bireme.api.generic import GenericJob
 from bireme.api.job import ReplicaStatus, condition
-from bireme.api.names import launcher_name
 from bireme.planning import conditions as c
 from bireme.planning.actions import Action, DeletePod, EmitEvent
 from bireme.planning.conditions import Say
@@ -56,15 +54,11 @@ def pause(view: View) -> Plan:
 
 
 def pods_to_suspend(view: View) -> list[Pod]:
-    """The pods to delete now: the launcher first, alone.
+    """Return the pods to delete now: all of them.
 
-    A launcher that outlives its workers reports their loss as a failure.
+    Workers tell their ranks to stop, and a launcher waits for the ranks: each needs the others.
     """
-    pods = view.observed.pods
-    if not isinstance(view.job, GenericJob):
-        launcher = launcher_name(view.job.metadata.name)
-        pods = tuple(pod for pod in pods if pod.metadata.name == launcher) or pods
-    return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    return [pod for pod in view.observed.pods if pod.metadata.deletion_timestamp is None]
 
 
 def _suspended(record: ReplicaStatus, *, gone: bool) -> ReplicaStatus:

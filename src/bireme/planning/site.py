@@ -138,7 +138,7 @@ def build_children(
 ) -> list[Manifest]:
     """Service, ConfigMap and Secret of a job with a launcher."""
     job = site.job
-    data = {**files, **{name: script(name) for name in scripts}}
+    data = {**files, **{name: script(name) for name in (*scripts, "stop")}}
     if site.uses_ssh:
         port = observed.settings.ssh_port
         data["sshd_config"] = build_sshd_config(site.profile.ssh, site.profile.files, port)
@@ -182,9 +182,16 @@ def _serving(site: Site, container: Manifest, *, on_host: bool) -> Manifest:
     return {
         **kept,
         "command": site.sh("worker") if site.uses_ssh else list(IDLE),
+        "lifecycle": stop_ranks_first(site.profile.files),
         "env": [*(container.get("env") or ()), *site.env()],
         "volumeMounts": [*(container.get("volumeMounts") or ()), *site.mounts(container, server=True)],
     }
+
+
+def stop_ranks_first(folder: str) -> Manifest:
+    """Return the hook that lets the ranks in a worker end before the worker does."""
+    script = f'exec /bin/sh "${{BIREME_DIR:-{folder}}}/stop"'
+    return {"preStop": {"exec": {"command": ["/bin/sh", "-c", script]}}}
 
 
 def node_affinity(spec: Manifest) -> Manifest:

@@ -21,22 +21,21 @@ from bireme.node.shim.tree import descendants
 from support.fixtures import unavailable
 
 SCRIPTS: Final = Path(__file__).parents[2] / "src/bireme/planning/scripts"
-NAMES: Final = (
-    "guard",
-    "kubexec",
-    "launch",
-    "passwd",
-    "session",
-    "stdin",
-    "torch-launch",
-    "torch-node",
-    "worker",
-)
+NAMES: Final = tuple(sorted(path.name for path in SCRIPTS.iterdir() if not path.suffix))
 SHELLS: Final = {"dash": "dash", "ash": "busybox", "bash": "bash"}
 """What /bin/sh is in a pod, by name: the program."""
 PATH: Final = "/mnt/applets:/usr/local/bin:/usr/bin:/bin"
 """Where a container finds its programs. With ash as shell most are busybox's too, as in Alpine Linux."""
 UNKNOWN_UID: Final = 54321
+_VARIABLES: Final = {
+    "PATH": PATH,
+    "HOME": "/mnt/work",
+    "BIREME_DIR": "/mnt/bireme",
+    "BIREME_KEYS": "/mnt/keys",
+    "BIREME_SSH_DIR": "/mnt/ssh",
+    "BIREME_TERMINATION_LOG": "/mnt/work/termination-log",
+}
+"""What every container of a pod has in its environment."""
 DEADLINE_SECONDS: Final = 120
 _LISTENS: Final = "0A"
 """The state of a socket that listens, in /proc/net/tcp."""
@@ -157,8 +156,12 @@ class Container:
 
     def signal(self, number: int) -> None:
         """Signal the container's first process."""
-        if (pid := self._first()) is not None:
+        if (pid := self.first()) is not None:
             os.kill(pid, number)
+
+    def find(self, name: str) -> list[int]:
+        """Return the PIDs of its processes with this name, as the host sees them."""
+        return [pid for pid in self.pids if _name(pid) == name]
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -167,13 +170,13 @@ class Container:
 
     def commands(self) -> list[str]:
         """Return the command lines of its processes."""
-        if (first := self._first()) is None:
+        if (first := self.first()) is None:
             return []
         namespace = _read_link(Path(f"/proc/{first}/ns/pid"))
         pids = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
         return [_command(pid) for pid in pids if namespace and _read_link(pid / "ns/pid") == namespace]
 
-    def _first(self) -> int | None:
+    def first(self) -> int | None:
         """Return the PID of the container's first process as the host sees it, once it is there."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
@@ -186,6 +189,13 @@ class Container:
 def _read_link(path: Path) -> str:
     try:
         return str(path.readlink())
+    except OSError:
+        return ""
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
 
@@ -244,14 +254,7 @@ class Pod:
     ) -> Container:
         """Start a container with this command and these variables beside the usual ones."""
         log = self.folder / f"container-{len(self._containers)}"
-        variables = {
-            "PATH": PATH,
-            "HOME": "/mnt/work",
-            "BIREME_DIR": "/mnt/bireme",
-            "BIREME_KEYS": "/mnt/keys",
-            "BIREME_SSH_DIR": "/mnt/ssh",
-            "BIREME_TERMINATION_LOG": "/mnt/work/termination-log",
-        } | dict(env or {})
+        variables = _VARIABLES | dict(env or {})
         program = which(SHELLS[self._shell])
         assert program is not None
         enter = [*_MORTAL, "nsenter", "-t", str(self.sandbox.pid), "--net", "--uts"]
@@ -267,6 +270,18 @@ class Pod:
             )
         self._containers.append(Container(process, log))
         return self._containers[-1]
+
+    def exec(self, container: Container, *command: str) -> subprocess.Popen[bytes]:
+        """Run a command in a container, as the kubelet runs a hook."""
+        enter = ["nsenter", "-t", str(container.first()), "--mount", "--pid", "--net", "--uts"]
+        program = which("setpriv")
+        assert program is not None
+        user = [program, "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
+        return subprocess.Popen([*_MORTAL, *enter, *user, *command], env=_VARIABLES)
+
+    def cut_off(self) -> None:
+        """Drop all packets from and to the pod, without a word to either side."""
+        _ip_in(self.sandbox.pid, "link set eth0 down")
 
     def make_user(self) -> None:
         """Let an init container write passwd and group, and mount them from now on."""

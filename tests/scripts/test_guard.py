@@ -1,5 +1,6 @@
 """An mpirun that waits for ranks which have ended is told to end; one that may have any is let be."""
 
+import os
 import signal
 from collections.abc import Mapping
 from typing import Final
@@ -47,10 +48,11 @@ def test_an_mpirun_that_outlives_its_ranks_is_ended(make_job: MakeJob, shell: st
     job = make_job(shell, uid)
     job.start_workers()
     launcher = launch(job, WAIT)
-    launcher.signal(signal.SIGSTOP)
+    (pid,) = launcher.find("prterun")
+    os.kill(pid, signal.SIGSTOP)
     go(job)
     eventually(lambda: SAYS in launcher.stderr, "it is told to end")
-    launcher.signal(signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     assert launcher.wait() not in (0, 143)
 
 

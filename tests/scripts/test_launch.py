@@ -137,16 +137,23 @@ def test_term_ends_a_launcher_that_waits(make_job: MakeJob, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_program_takes_the_launchers_place(make_job: MakeJob, shell: str) -> None:
+def test_a_program_that_runs_no_mpirun_gets_term(make_job: MakeJob, shell: str) -> None:
     job = make_job(shell)
     job.start_workers()
-    script = 'printf "%s\\n" $$ "$name" "$b_x"; trap "echo term; exit 9" TERM; sleep 1000 & wait'
+    script = 'printf "%s\\n" "$name" "$b_x"; trap "echo term; exit 9" TERM; sleep 1000 & wait'
     launcher = job.launch("/bin/sh", "-c", script, env={"name": "mine", "b_x": "too"})
-    eventually(lambda: "mine" in launcher.stdout, "the program has started")
-    assert [command for command in launcher.commands() if "launch" in command] == []
+    eventually(lambda: "too" in launcher.stdout, "the program has started")
     launcher.signal(signal.SIGTERM)
     assert launcher.wait() == 9
-    assert launcher.stdout == "1\nmine\ntoo\nterm\n"
+    assert launcher.stdout == "mine\ntoo\nterm\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_program_takes_the_launchers_place_if_asked_to(make_job: MakeJob, shell: str) -> None:
+    job = make_job(shell)
+    job.start_workers()
+    launcher = job.launch("--exec", "/bin/sh", "-c", 'printf "%s\\n" $$ "$b_x"', env={"b_x": "mine"})
+    assert launcher.ok() == "1\nmine\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -177,11 +184,11 @@ def test_many_workers_are_tried_a_bounded_number_at_a_time(make_job: MakeJob, sh
     (config / "hostfile").write_text("".join(f"w-{index} slots=8\n" for index in range(100)))
     (config / "agent").write_text(AGENT)
     agent = "/bin/sh /mnt/bireme/agent"
-    show = (
-        'echo "$OMPI_MCA_plm_rsh_agent"; echo "$PRTE_MCA_plm_ssh_agent"; ls -A /mnt/ssh; ls -d /tmp/bireme*'
-    )
+    variables = "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "BIREME_RECORDED_AGENT"
+    show = "".join(f'echo "${name}"; ' for name in variables) + "ls -A /mnt/ssh; ls -d /tmp/bireme*"
     launcher = job.launch("/bin/sh", "-c", f"{show}; true", env={"BIREME_AGENT": agent})
-    assert launcher.ok() == f"{agent}\n{agent}\n"
+    recorder = "/bin/sh /mnt/bireme/record"
+    assert launcher.ok() == f"{recorder}\n{recorder}\n{agent}\n/tmp/bireme-run.1\n"
     assert launcher.stderr.startswith("bireme: all 100 workers are reachable\n")
     running = [int(line) for line in (job.output / "running").read_text().split()]
     assert len(running) == 200

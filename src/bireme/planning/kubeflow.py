@@ -127,9 +127,10 @@ class _Pass:
             message = "the job was active for longer than activeDeadlineSeconds"
             return self._end(replicas, records, Verdict("Failed", DEADLINE_EXCEEDED, message))
         launcher = replicas[0]
-        if _ended_well(launcher) and (doubt := self._doubt(launcher, replicas)):
-            return self._failed(replicas, records, [launcher], doubt=doubt)
         if _ended_well(launcher):
+            if doubt := self._doubt(launcher, replicas):
+                ended_early = [replica for replica in replicas[1:] if self._ended_before(replica, launcher)]
+                return self._failed(replicas, records, [launcher, *ended_early], doubt=doubt)
             finished = self._finished(launcher, records)
             return self._end(
                 replicas, finished, Verdict("Succeeded", "LauncherSucceeded", "the launcher succeeded")
@@ -149,14 +150,20 @@ class _Pass:
         mpirun of Open MPI 5 exits with 0 after it has lost a worker. Under `supervise` its exit code can be
         believed, but the workers' own ends contradict it in any case.
         """
-        assert launcher.ended is not None
-        limit = launcher.ended.finished_at or self.now
         for replica in replicas[1:]:
             if replica.record.replacing:
                 return f"the launcher exited with 0, but {replica.name} was replaced while it ran"
-            if _has_failed(replica) and replica.ended and (replica.ended.finished_at or self.now) <= limit:
+            if self._ended_before(replica, launcher):
                 return f"the launcher exited with 0, but {replica.name} had ended before it"
         return ""
+
+    def _ended_before(self, worker: Replica, launcher: Replica) -> bool:
+        """Whether a worker had ended when its launcher did."""
+        if not _has_failed(worker):
+            return False
+        assert worker.ended is not None
+        assert launcher.ended is not None
+        return (worker.ended.finished_at or self.now) <= (launcher.ended.finished_at or self.now)
 
     def _finished(self, replica: Replica, records: Records) -> Records:
         time = (replica.ended.finished_at if replica.ended is not None else None) or self.now
@@ -172,7 +179,8 @@ class _Pass:
         """
         for replica in failed:
             records = self._finished(replica, records)
-        names = tuple(replica.name for replica in failed)
+        # A launcher that exited with 0 is no cause, and has no words of its own.
+        names = tuple(replica.name for replica in failed if not _ended_well(replica))
         permanent = [replica for replica in failed if not self._may_retry(replica)]
         if permanent:
             doubt = doubt or next(
@@ -193,7 +201,9 @@ class _Pass:
             records[member] = msgspec.structs.replace(
                 record, restarts=record.restarts + (number == 0), replacing=True, waiting=True
             )
-        event = EmitEvent("Warning", RESTARTING, f"{some(names)} failed and is started again")
+        retried = some([replica.name for replica in failed])
+        text = f"{doubt}; {retried} is started again" if doubt else f"{retried} failed and is started again"
+        event = EmitEvent("Warning", RESTARTING, text)
         says = {RESTARTING: (True, "ReplicaFailed", event.message), RUNNING: (False, RESTARTING, "")}
         status = self._status(records, says)
         return Plan((event,), status, earliest(self._ready_at(records), self.deadline))

@@ -1,5 +1,6 @@
 """A namespace for each end-to-end test; and the order of them."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from support.stage import Stage
 from support.stage import stage as new_stage
 
 HERE: Final = Path(__file__).parent
+LONGEST_NAME: Final = 50
 PARTLY: Final = pytest.StashKey[bool]()
 
 
@@ -36,7 +38,10 @@ def is_whole_run(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def stage(cluster: Cluster, controller: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """A namespace named after the test."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
-    with new_stage(cluster, name[:50].strip("-")) as new:
+    """A namespace named after the test; a long name is cut, and a digest tells it from others."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
+    if len(name) > LONGEST_NAME:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: LONGEST_NAME - len(digest) - 1].strip('-')}-{digest}"
+    with new_stage(cluster, name) as new:
         yield new

@@ -1,64 +1,28 @@
-"""MPI jobs succeed only if every rank has done its work, whatever is lost on the way.
+"""MPI jobs succeed only if every rank has done its work, whatever is lost on the way."""
 
-BIREME_ROUNDS sets how often each fault is played (1): `make certain` plays 20.
-"""
-
-import os
-import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import PODS, Resource
+from support.faults import ROUNDS, STEPS, kill_daemon, kill_rank, kill_worker
 from support.fixtures import unavailable
-from support.here import Here, Object, eventually
-from support.mpi_rounds import build_job, find
+from support.here import BIN, Here, Object, eventually
+from support.mpi_rounds import PRELUDE, build_job, find
 
 pytestmark = pytest.mark.xdist_group("here")
 
 VERSIONS: Final = ("5.0", "4.1")
-ROUNDS: Final = range(int(os.environ.get("BIREME_ROUNDS", "1")))
 RANKS: Final = 4
-STEPS: Final = """
-for step in range(30):
-    world.allreduce(step)
-    print("step", step, flush=True)
-    time.sleep(0.05)
-os.write(1, b"done %d\\n" % world.allreduce(1))
-"""
-DAEMONS: Final = ("prted", "orted")
-EVICTIONS: Final = "pods/{}/eviction"
+AT_ONCE: Final = 5
+"""How many jobs run at the same time."""
+BATCHES: Final = [range(start, min(start + AT_ONCE, ROUNDS)) for start in range(0, ROUNDS, AT_ONCE)]
 
 
-def processes_of(here: Here, pod: str) -> Iterator[tuple[int, str]]:
-    """The processes of a pod by their names, its shim left out."""
-    marker = f"BIREME_POD_UID={here.pod(pod)['metadata']['uid']}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker in (folder / "environ").read_bytes().split(b"\0"):
-                yield int(folder.name), (folder / "comm").read_text().strip()
-        except OSError:
-            continue
-
-
-def kill_daemon(here: Here, name: str) -> None:
-    for pid, program in processes_of(here, f"{name}-worker-1"):
-        if program in DAEMONS:
-            os.kill(pid, signal.SIGKILL)
-
-
-def kill_rank(here: Here, name: str) -> None:
-    ranks = [pid for pid, program in processes_of(here, f"{name}-worker-1") if program.startswith("python")]
-    os.kill(ranks[-1], signal.SIGKILL)
-
-
-def kill_worker(here: Here, name: str) -> None:
-    for pid, program in processes_of(here, f"{name}-worker-1"):
-        if program == "sleep":
-            os.kill(pid, signal.SIGKILL)
+def kill_in_worker(kill: Callable[[str], None]) -> Callable[[Here, str], None]:
+    return lambda here, name: kill(here.pod(f"{name}-worker-1")["metadata"]["uid"])
 
 
 def delete_worker(here: Here, name: str) -> None:
@@ -68,18 +32,16 @@ def delete_worker(here: Here, name: str) -> None:
 def evict_all(here: Here, name: str) -> None:
     """Ask for an eviction of every pod, as `kubectl drain` does."""
     for pod in (f"{name}-worker-0", f"{name}-worker-1", f"{name}-launcher"):
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": pod, "namespace": "default"},
-        }
-        here.do(here.client.create(Resource("", "v1", EVICTIONS.format(pod), "Eviction"), "default", body))
+        metadata = {"name": pod, "namespace": "default"}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        kind = Resource("", "v1", f"pods/{pod}/eviction", "Eviction")
+        here.do(here.client.create(kind, "default", body))
 
 
 FAILURES: Final[dict[str, Callable[[Here, str], None]]] = {
-    "daemon killed": kill_daemon,
-    "rank killed": kill_rank,
-    "worker killed": kill_worker,
+    "daemon killed": kill_in_worker(kill_daemon),
+    "rank killed": kill_in_worker(kill_rank),
+    "worker killed": kill_in_worker(kill_worker),
 }
 DISRUPTIONS: Final[dict[str, Callable[[Here, str], None]]] = {
     "worker deleted": delete_worker,
@@ -87,53 +49,99 @@ DISRUPTIONS: Final[dict[str, Callable[[Here, str], None]]] = {
 }
 
 
-def start(here: Here, version: str) -> Object:
-    if find(version) is None:
-        raise unavailable("no Open MPI 4.1: apt-get install openmpi-bin on Debian 12")
-    job = build_job("certain", STEPS, (version, 2, 2))
+def mpi(name: str, version: str) -> Object:
+    job = build_job(name, STEPS, (version, 2, 2))
     # Finished workers stay, so that what they came to can be seen.
     job["spec"]["runPolicy"] = {"cleanUpWorkers": "unfinished"}
-    here.create(job)
-    eventually(lambda: "step 4" in output(here), lambda: output(here))
     return job
 
 
-def output(here: Here) -> str:
+def kubeflow(name: str, version: str) -> Object:
+    """The same program as an MPIJob of Kubeflow whose workers are started again."""
+    library = find(version)
+    assert library is not None
+    env = [{"name": "MPI4PY_LIBMPI", "value": library.library}]
+    mpirun = ["mpirun", "--allow-run-as-root", "-np", str(RANKS), f"{BIN}/python3", "-c", PRELUDE + STEPS]
+    launcher = {"name": "launcher", "image": "none", "command": mpirun, "env": env}
+    worker = {"name": "worker", "image": "none", "env": env}
+    return {
+        "apiVersion": "kubeflow.org/v1alpha2",
+        "kind": "MPIJob",
+        "metadata": {"name": name, "annotations": {"bireme.dev/path": library.path}},
+        "spec": {
+            "slotsPerWorker": 2,
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
+                "Worker": {
+                    "replicas": 2,
+                    "restartPolicy": "OnFailure",
+                    "template": {"spec": {"containers": [worker]}},
+                },
+            },
+        },
+    }
+
+
+KINDS: Final[dict[str, Callable[[str, str], Object]]] = {"MPIJob": mpi, "Kubeflow": kubeflow}
+
+
+def start(here: Here, kind: str, version: str, batch: range) -> list[Object]:
+    """Start a batch of jobs; return when each has done some steps."""
+    if find(version) is None:
+        raise unavailable("no Open MPI 4.1: apt-get install openmpi-bin on Debian 12")
+    jobs = [here.create(KINDS[kind](f"certain-{number}", version)) for number in batch]
+    eventually(
+        lambda: all("step 4\n" in output(here, job) for job in jobs),
+        lambda: [output(here, job) for job in jobs],
+    )
+    return jobs
+
+
+def output(here: Here, job: Object) -> str:
+    container = "launcher" if job["apiVersion"].startswith("kubeflow") else "mpi-launcher"
     try:
-        return here.output("certain-launcher", "mpi-launcher")
+        return here.output(f"{job['metadata']['name']}-launcher", container)
     except NotFound:
         return ""  # there is no pod yet
 
 
-@pytest.mark.parametrize("turn", ROUNDS)
+def conditions(status: Object) -> dict[str, Object]:
+    return {each["type"]: each for each in status["conditions"] if each["status"] == "True"}
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("fault", FAILURES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_lost_a_part_of_its_program_has_failed(
-    here: Here, fault: str, version: str, turn: int
+    here: Here, kind: str, fault: str, version: str, batch: range
 ) -> None:
-    job = start(here, version)
-    FAILURES[fault](here, "certain")
-    status = here.end_of(job)
-    assert status["phase"] == "Failed", (turn, status, output(here))
-    assert "done" not in output(here)
-    reasons = {each["type"]: each["reason"] for each in status["conditions"]}
-    first = status["firstFailure"]
-    if fault == "daemon killed" and version == "5.0":
-        assert reasons["Failed"] == "IncompleteRun", status
-        assert first["replica"] == "certain-worker-1"
-    if fault == "rank killed":
-        assert (first["replica"], first["signal"]) == ("certain-worker-1", 9), status
+    jobs = start(here, kind, version, batch)
+    for job in jobs:
+        FAILURES[fault](here, job["metadata"]["name"])
+    for job in jobs:
+        status, worker = here.end_of(job), f"{job['metadata']['name']}-worker-1"
+        assert "Failed" in conditions(status), (status, output(here, job))
+        assert "done" not in output(here, job)
+        if fault == "daemon killed" and version == "5.0":
+            assert conditions(status)["Failed"]["reason"] == "IncompleteRun", status
+        if fault == "rank killed":
+            first = status["firstFailure"]
+            assert (first["replica"], first["signal"]) == (worker, 9), status
 
 
-@pytest.mark.parametrize("turn", ROUNDS)
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("fault", DISRUPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_lost_a_pod_starts_again_and_succeeds(
-    here: Here, fault: str, version: str, turn: int
+    here: Here, kind: str, fault: str, version: str, batch: range
 ) -> None:
-    job = start(here, version)
-    DISRUPTIONS[fault](here, "certain")
-    status = here.end_of(job)
-    assert status["phase"] == "Succeeded", (turn, status)
-    assert status["disruptions"] == 1, (turn, status)
-    assert output(here).count(f"done {RANKS}") == RANKS
+    jobs = start(here, kind, version, batch)
+    for job in jobs:
+        DISRUPTIONS[fault](here, job["metadata"]["name"])
+    for job in jobs:
+        status = here.end_of(job)
+        assert "Failed" not in conditions(status), (status, output(here, job))
+        assert status["disruptions"] == 1, status
+        assert output(here, job).count(f"done {RANKS}\n") == RANKS

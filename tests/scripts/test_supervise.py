@@ -1,4 +1,4 @@
-"""A launcher ends with success only if no daemon of mpirun was lost; workers that stop let their ranks finish."""
+"""Launchers succeed only if mpirun lost no daemon; workers that stop let their ranks finish."""
 
 import os
 import signal

@@ -53,6 +53,12 @@ class Stage:
         """Delete, and return when it is gone."""
         self.kubectl("delete", *_reference(manifest), "--wait")
 
+    def evict(self, pod: str) -> None:
+        """Ask for the eviction of a pod, as `kubectl drain` does."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
+        self.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+
     def get(self, kind: str, name: str) -> Object:
         found: Object = json.loads(self.kubectl("get", kind, name, "-o", "json"))
         return found

@@ -17,7 +17,8 @@ from bireme.planning.site import stop_ranks_first
 FILES: Final = "/etc/mpi"
 KUBECTL_FOLDER: Final = "/opt/bireme"
 RIGHTS: Final = ("ServiceAccount", "Role", "RoleBinding")
-IDLE: Final = ["sleep", "infinity"]
+IDLE: Final = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
+"""Sleeps until TERM: `sleep` alone, as the first process of a container, would ignore it."""
 NOBODY: Final = 65532
 """The user of the controller's image."""
 _DEFAULTS: Final = {
@@ -30,6 +31,14 @@ _DEFAULTS: Final = {
     "PRTE_MCA_rmaps_default_inherit": "1",
     # PRRTE takes all nodes for equal to the first, also where each worker has CPUs of its own on one node.
     "PRTE_MCA_prte_hetero_nodes": "1",
+    # A worker whose node or network is lost sends no packet: mpirun and its daemons notice after a minute.
+    **{
+        f"{prefix}_MCA_oob_tcp_keepalive_{name}": value
+        for prefix in ("OMPI", "PRTE")
+        for name, value in (("time", "30"), ("intvl", "10"), ("probes", "3"))
+    },
+    # Daemons of Open MPI 5 start ranks in threads, and may miss the end of one that ends at once.
+    "PRTE_MCA_odls_base_max_threads": "0",
     # mpirun counts the launcher's cores into MPI_UNIVERSE_SIZE unless nodes without slots have none.
     "OMPI_MCA_orte_set_default_slots": "0",
     "PRTE_MCA_prte_set_default_slots": "0",

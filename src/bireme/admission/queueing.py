@@ -1,7 +1,7 @@
 """Rules for Queue and PodGroup."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from bireme.admission.pods import check_resources
 from bireme.admission.problems import Findings
@@ -10,8 +10,6 @@ from bireme.api.job import SchedulePolicy
 from bireme.api.names import MAX_LABEL, is_label_value, is_qualified_name
 from bireme.api.paths import Path
 from bireme.api.scheduler import PodGroup, Queue
-
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def is_queued(scheduler: SchedulePolicy | None) -> bool:
@@ -50,10 +48,10 @@ def _check_selector(selector: Mapping[str, Any], path: Path, out: Findings) -> N
 
 def _check_expression(expression: Mapping[str, Any], path: Path, out: Findings) -> None:
     operator, values = expression.get("operator"), expression.get("values") or ()
-    if operator is not None and operator not in _OPERATORS:
-        message = f"{describe(operator)} is not one of {', '.join(_OPERATORS)}"
-        out.error((*path, "operator"), "enum", message, value=operator)
-    elif operator in ("In", "NotIn") and not values:
+    key = expression.get("key")
+    if key and not is_qualified_name(key):
+        out.error((*path, "key"), "label-key", f"{describe(key)} is not a valid key", value=key)
+    if operator in ("In", "NotIn") and not values:
         out.error((*path, "values"), "too-few", f"{operator} needs at least one value")
     elif operator in ("Exists", "DoesNotExist") and values:
         out.error((*path, "values"), "too-many", f"{operator} takes no values", hint="remove them")

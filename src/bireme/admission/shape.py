@@ -92,7 +92,8 @@ def _check_unknown(
 ) -> str | None:
     """Report a field that the schema does not know; return the name to go on with, if there is one.
 
-    A near miss is read as the field that was meant, so that nothing else is said to be missing.
+    A near miss is read as the field that was meant, so that nothing else is said to be missing. Objects whose
+    schema is closed (`x-bireme-closed`, a hint) refuse other names although the CRD preserves them.
     """
     near = out.guess(str(name), schema["properties"])
     keeps = "x-kubernetes-preserve-unknown-fields" in schema
@@ -104,6 +105,11 @@ def _check_unknown(
         hint = f"did you mean `{near}`?" if fix else f"`{near}` is there already; remove this one"
         out.error(where, "unknown-field", "unknown field", hint=hint, fix=fix, at_key=True)
         return near if fix else None
+    if closed := schema.get("x-bireme-closed"):
+        known = ", ".join(sorted(schema["properties"]))
+        message = f"unknown field with the value {describe(value[name])}; allowed are {known}"
+        out.error(where, "unknown-field", message, value=value[name], hint=closed, at_key=True)
+        return None
     if keeps:
         hint = "it is passed on as it is; a newer Kubernetes may know it"
         out.warn(where, "unknown-field", "unknown field", hint=hint, at_key=True)

@@ -8,7 +8,7 @@ import msgspec
 from bireme.api.duration import DURATION_PATTERN
 from bireme.api.job import QUEUE_PATTERN
 from bireme.api.meta import Condition, ListMeta, ObjectMeta
-from bireme.api.model import Model, field, kube
+from bireme.api.model import Model, field
 
 SCHEDULER_GROUP_VERSION = "scheduler.tensorstack.dev/v1beta1"
 SCHEDULER_NAME = "t9k-scheduler"
@@ -18,6 +18,50 @@ ResourceList = dict[str, str | int | float]
 
 _RESOURCES = {"maxProperties": 256, "additionalProperties": {"x-bireme-kube": "Quantity"}}
 _PRIORITY = {"minimum": 0, "maximum": 100, "format": "int32"}
+SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_EXPRESSION = {
+    "type": "object",
+    "required": ["key", "operator"],
+    "properties": {
+        "key": {"type": "string", "minLength": 1},
+        "operator": {"type": "string", "enum": list(SELECTOR_OPERATORS)},
+        "values": {"type": "array", "items": {"type": "string"}},
+    },
+    "anyOf": [
+        {
+            "properties": {"operator": {"enum": ["In", "NotIn"]}, "values": {"minItems": 1}},
+            "required": ["values"],
+            "maxProperties": 3,
+        },
+        {"properties": {"operator": {"enum": ["Exists", "DoesNotExist"]}}, "maxProperties": 2},
+        {
+            "properties": {"operator": {"enum": ["Exists", "DoesNotExist"]}, "values": {"maxItems": 0}},
+            "required": ["values"],
+            "maxProperties": 3,
+        },
+    ],
+    "x-kubernetes-preserve-unknown-fields": True,
+    "x-bireme-closed": "remove it",
+}
+# A schema without preserve-unknown-fields would let the API server drop a key such as `zone`, and leave `{}`,
+# which selects everything. So unknown keys are preserved, and `anyOf` counts them.
+_SELECTOR = {
+    "type": "object",
+    "properties": {
+        "matchExpressions": {"type": "array", "items": _EXPRESSION},
+        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "anyOf": [
+        {"maxProperties": 0},
+        {"required": ["matchLabels"], "maxProperties": 1},
+        {"required": ["matchExpressions"], "maxProperties": 1},
+        {"required": ["matchLabels", "matchExpressions"], "maxProperties": 2},
+    ],
+    "x-kubernetes-preserve-unknown-fields": True,
+    "x-kubernetes-map-type": "atomic",
+    "x-bireme-closed": "write it below matchLabels",
+    "x-bireme-untyped": True,
+}
 _CONDITIONS = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 
 
@@ -52,13 +96,11 @@ class QueueSpec(Model, frozen=True):
         ),
     ] = None
     node_selector: Annotated[
-        dict[str, Any] | None, kube("LabelSelector", "The nodes that the queue may use; all when left out.")
+        dict[str, Any] | None, field("The nodes that the queue may use; all when left out.", **_SELECTOR)
     ] = None
     namespace_selector: Annotated[
         dict[str, Any] | None,
-        kube(
-            "LabelSelector", "The namespaces whose jobs may use the queue; none when left out, all when `{}`."
-        ),
+        field("The namespaces whose jobs may use the queue; none when left out, all when `{}`.", **_SELECTOR),
     ] = None
     resource_shape_profile: Annotated[
         str,

@@ -16,6 +16,7 @@ from bireme.scheduling.reasons import (
     RaiseQuota,
     Remedy,
     Repair,
+    RepairSelector,
 )
 from bireme.scheduling.requests import PODS, write_amounts
 
@@ -83,6 +84,7 @@ _TEXTS: Final[dict[type[Remedy], Callable[[Any], str]]] = {
     CreateGroup: lambda it: f"create PodGroup {it.namespace}/{it.name}",
     OpenQueue: lambda it: f"open queue {it.queue} (spec.closed: false)",
     Permit: lambda it: f"let queue {it.queue} select namespace {it.namespace} (spec.namespaceSelector)",
+    RepairSelector: lambda it: f"write a {it.field} of queue {it.queue} that can be read: {it.problem}",
     RaiseQuota: lambda it: f"raise the quota of queue {it.queue} to {_amounts(it.requests)}",
     AskLess: _ask_less,
     Repair: lambda it: f"change pod {it.pod}: {it.problem}",

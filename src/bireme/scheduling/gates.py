@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from bireme.api.scheduler import Queue
-from bireme.scheduling.labels import selects
+from bireme.scheduling.labels import selector_problem, selects
 from bireme.scheduling.policy import Policy
 from bireme.scheduling.reasons import (
     AddMembers,
@@ -17,6 +17,7 @@ from bireme.scheduling.reasons import (
     Reason,
     Remedy,
     Repair,
+    RepairSelector,
     Shortage,
     Waiting,
 )
@@ -46,11 +47,12 @@ def closed_gates(state: State, policy: Policy, standing: Standing) -> Iterator[R
         yield from gate(state, policy, standing, queue)
 
 
-def _configuration(state: State, _policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+def _configuration(state: State, policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
     key = standing.unit.key
     if key.group and standing.unit.group is None:
         message = f"PodGroup {key.group}, which the pods' label {GROUP_LABEL} names, does not exist"
         yield Refusal(Waiting(Reason.MISCONFIGURED, message), CreateGroup(key.namespace, key.group))
+    yield from _selectors(policy, standing, queue)
     for name in unreadable_quota(queue):
         message = f"queue {standing.unit.queue}: its quota of {name} is not a quantity"
         remedy = RaiseQuota(standing.unit.queue, {name: standing.asked.get(name, 0)})
@@ -62,6 +64,19 @@ def _configuration(state: State, _policy: Policy, standing: Standing, queue: Que
             yield Refusal(Waiting(Reason.MISCONFIGURED, f"pod {name}: {problem}"), Repair(name, problem))
             return
     yield from _shape_profile(state, standing, queue)
+
+
+def _selectors(policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:
+    """Refuse queues whose selectors cannot be read; without permissions, nodeSelector alone matters."""
+    selectors = {"nodeSelector": queue.spec.node_selector}
+    if policy.permissions:
+        selectors["namespaceSelector"] = queue.spec.namespace_selector
+    name = standing.unit.queue
+    for field, selector in selectors.items():
+        problem = selector_problem(selector) if selector is not None else ""
+        if problem:
+            message = f"queue {name}: its {field} cannot be read and selects nothing: {problem}"
+            yield Refusal(Waiting(Reason.MISCONFIGURED, message), RepairSelector(name, field, problem))
 
 
 def _problem(state: State, tracked: Tracked) -> str:

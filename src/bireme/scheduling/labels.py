@@ -7,12 +7,16 @@ from typing import Any, Final
 Labels = Mapping[str, str]
 Selector = Mapping[str, Any]
 
+_PARTS: Final = ("matchLabels", "matchExpressions")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def selects(selector: Selector | None, labels: Labels) -> bool:
-    """Whether a LabelSelector selects these labels: None nothing, `{}` everything."""
-    if selector is None:
+    """Whether a LabelSelector selects these labels: None nothing, `{}` everything.
+
+    A selector that cannot be read selects nothing: what it was meant to leave out is not known.
+    """
+    if selector is None or selector_problem(selector):
         return False
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
@@ -20,8 +24,41 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
     return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
 
 
+def selector_problem(selector: Any) -> str:
+    """Say why a LabelSelector cannot be read; empty if it can.
+
+    Webhooks may have been down when a Queue was written.
+    """
+    if not isinstance(selector, Mapping):
+        return f"{selector!r} is not an object"
+    for key in selector:
+        if key not in _PARTS:
+            return f"{key} is neither matchLabels nor matchExpressions"
+    pairs, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+    if not isinstance(pairs, Mapping) or not all(isinstance(each, str) for each in pairs.values()):
+        return "matchLabels is not a map of strings"
+    if not isinstance(expressions, list | tuple):
+        return "matchExpressions is not a list"
+    return next((problem for each in expressions if (problem := _expression_problem(each))), "")
+
+
+def _expression_problem(expression: Any) -> str:
+    if not isinstance(expression, Mapping) or not {"key", "operator"} <= set(expression):
+        return "an entry of matchExpressions lacks its key or its operator"
+    if unknown := sorted(set(expression) - {"key", "operator", "values"}):
+        return f"{unknown[0]} is no part of an entry of matchExpressions"
+    key, operator, values = expression["key"], expression["operator"], expression.get("values") or ()
+    if not isinstance(key, str) or not isinstance(values, list | tuple):
+        return "an entry of matchExpressions has a key that is no string, or values that are no list"
+    if operator in ("In", "NotIn"):
+        return "" if values else f"operator {operator} on {key} has no values"
+    if operator in ("Exists", "DoesNotExist"):
+        return f"operator {operator} on {key} takes no values" if values else ""
+    return f"operator {operator} on {key} is not one of In, NotIn, Exists, DoesNotExist"
+
+
 def _holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
-    """An operator that is not known selects nothing: of a Queue, nobody may have checked it."""
+    """Whether labels meet a requirement; an operator that is not known selects nothing."""
     holds = _OPERATORS.get(requirement["operator"])
     return holds is not None and holds(labels.get(requirement["key"]), requirement.get("values") or ())
 

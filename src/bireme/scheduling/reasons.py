@@ -64,6 +64,14 @@ class Permit(Remedy, frozen=True, tag=True):
     namespace: str
 
 
+class RepairSelector(Remedy, frozen=True, tag=True):
+    """Write a selector of the queue that can be read; `field` is nodeSelector or namespaceSelector."""
+
+    queue: str
+    field: str
+    problem: str
+
+
 class RaiseQuota(Remedy, frozen=True, tag=True):
     """Let the queue have at least so much of each resource."""
 

@@ -19,6 +19,7 @@ from bireme.scheduling.reasons import (
     Permit,
     RaiseQuota,
     Remedy,
+    RepairSelector,
 )
 from bireme.scheduling.requests import write_amounts
 from bireme.scheduling.shares import quota
@@ -55,6 +56,13 @@ def _(remedy: OpenQueue, state: State, unit: Unit) -> bool:  # noqa: ARG001
 
 @apply.register
 def _(remedy: Permit, state: State, unit: Unit) -> bool:  # noqa: ARG001
+    return _change_queue(state, remedy.queue, namespace_selector={})
+
+
+@apply.register
+def _(remedy: RepairSelector, state: State, unit: Unit) -> bool:  # noqa: ARG001
+    if remedy.field == "nodeSelector":
+        return _change_queue(state, remedy.queue, node_selector=None)
     return _change_queue(state, remedy.queue, namespace_selector={})
 
 

@@ -242,8 +242,8 @@ def test_reasons_speak_of_one_and_of_several(
     ("spec", "reason"),
     [
         ({"quota": {"requests": {"cpu": "4 cores"}}}, "Misconfigured"),
-        ({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "in"}]}}, "DoesNotFitAnyNode"),
-        ({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}, "NotPermitted"),
+        ({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "in"}]}}, "Misconfigured"),
+        ({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}, "Misconfigured"),
     ],
     ids=["quota", "nodes", "namespaces"],
 )
@@ -254,3 +254,24 @@ def test_a_queue_that_nobody_checked_harms_itself_alone(spec: dict[str, Any], re
     cluster.settle()
     assert cluster.running() == {"mine"}
     assert cluster.explain("theirs").reason == reason
+
+
+@pytest.mark.parametrize(
+    ("field", "selector"),
+    [
+        ("nodeSelector", {"zone": "mars"}),
+        ("namespaceSelector", {"team": "research"}),
+        ("nodeSelector", {"matchExpressions": [{"key": "zone", "operator": "In"}]}),
+    ],
+    ids=["nodes", "namespaces", "no values"],
+)
+def test_queue_whose_selector_cannot_be_read_starts_nothing(field: str, selector: dict[str, Any]) -> None:
+    spec: dict[str, Any] = {field: selector}
+    cluster = Cluster(node("a", {"zone": "mars"}, cpu=1), queues=(queue("q", **spec),))
+    cluster.submit("waits", "q", cpu=1)
+    cluster.settle()
+    assert not cluster.running()
+    assert cluster.reason("waits") == "Misconfigured"
+    explanation = cluster.explain("waits")
+    assert [type(each).__name__ for each in explanation.remedies] == ["RepairSelector"]
+    assert f"its {field} cannot be read" in explanation.message

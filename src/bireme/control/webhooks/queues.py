@@ -90,7 +90,7 @@ class QueueAccess:
 
     async def _is_selected(self, namespace: str, queue: Object) -> bool:
         selector = (queue.get("spec") or {}).get("namespaceSelector")
-        if not selector:
+        if selector is None or selector == {}:
             # `{}` selects all, and nothing selects nothing: no labels are needed.
             return selector is not None
         place = await self._client.get(NAMESPACES, None, namespace)

@@ -18,6 +18,7 @@ from bireme.admission import default, is_valid, validate
 from bireme.api.core import Pod
 from bireme.api.kinds import find_kind
 from bireme.api.meta import ObjectMeta
+from bireme.api.scheduler import Waiting
 from bireme.manifest import read
 from bireme.manifest.writer import write
 from bireme.planning import Observed, Plan, Settings, plan
@@ -66,7 +67,9 @@ def load(path: Path) -> tuple[Observed, datetime]:
         else:
             metadata = msgspec.convert(other["metadata"], ObjectMeta)
             members = other.get("spec", {}).get("minMember")
-            children.append(Child(other["kind"], metadata, other.get("data"), members))
+            waiting = other.get("status", {}).get("waiting")
+            waits = msgspec.convert(waiting, Waiting) if waiting else None
+            children.append(Child(other["kind"], metadata, other.get("data"), members, waits))
     profile = EMBEDDED if situation.get("profile") == "embedded" else CLUSTER
     observed = Observed(
         job, tuple(pods), tuple(children), KEYS,

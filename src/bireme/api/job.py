@@ -243,6 +243,10 @@ class JobStatus(Model, frozen=True):
         int, field("How often the whole job had to start again because a pod was lost.")
     ] = 0
     disrupted_at: Annotated[datetime | None, field("When that last happened.")] = None
+    waiting_reported_at: Annotated[
+        datetime | None,
+        field("When the condition Running was last renewed with the reason of a queue or scheduler."),
+    ] = None
     observed_generation: Annotated[int, field("The generation of the spec that this status speaks of.")] = 0
     start_time: Annotated[datetime | None, field("When every replica first ran.")] = None
     completion_time: Annotated[datetime | None, field("When the job ended.")] = None

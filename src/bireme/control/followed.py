@@ -8,7 +8,7 @@ from bireme.api.core import ConfigMap, Pod, Service
 from bireme.api.kinds import Kind
 from bireme.api.meta import ObjectMeta
 from bireme.control.expectations import version_number
-from bireme.control.groups import GroupObject, members_of
+from bireme.control.groups import GroupObject, members_of, waiting_of
 from bireme.control.jobs import JobKey, JobObject
 from bireme.control.phases import phase_word
 from bireme.kube.cache import Cache
@@ -82,7 +82,7 @@ class Followed:
     def children_of(self, uid: str) -> list[Child]:
         """What else a job owns, by kind and name."""
         return [
-            Child(kind, child.metadata, getattr(child, "data", None), members_of(child))
+            Child(kind, child.metadata, getattr(child, "data", None), members_of(child), waiting_of(child))
             for kind, cache in self.children.items()
             for child in sorted(cache.by_owner(uid), key=lambda child: str(child.metadata.name))
         ]

@@ -21,6 +21,7 @@ class Advance(msgspec.Struct, frozen=True):
     wake_at: datetime | None = None
     verdict: Verdict | None = None
     events: tuple[str, ...] = ()
+    """Each begins with the name of the replica that it is about."""
     restarting: bool = False
     """The whole crew goes, and comes back together."""
     disrupted: bool = False

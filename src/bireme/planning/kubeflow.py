@@ -23,17 +23,27 @@ from bireme.planning.actions import Action, CreatePod, DeleteJob, DeletePod, Emi
 from bireme.planning.cause import first_failure
 from bireme.planning.children import missing_children
 from bireme.planning.cleanup import Policy, clean_up
+from bireme.planning.conditions import Say
 from bireme.planning.conflict import describe_conflicts
 from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.identity import replica_name
 from bireme.planning.kubeflow_pods import RIGHTS, build_children, pod_creator
 from bireme.planning.observed import NameConflict, Observed, Plan
-from bireme.planning.outcome import DEADLINE_EXCEEDED, INCOMPLETE_RUN, Outcome, is_incomplete
+from bireme.planning.outcome import (
+    DEADLINE_EXCEEDED,
+    EVICTED,
+    INCOMPLETE_RUN,
+    PREEMPTED,
+    Outcome,
+    describe_loss,
+    is_incomplete,
+)
 from bireme.planning.pods import main_container_name
 from bireme.planning.replicas import FINISHED, Replica, gone, has_run, observe, seen, stop
 from bireme.planning.rules import Verdict
 from bireme.planning.status import build_tasks, records_of
 from bireme.planning.timing import earliest
+from bireme.planning.waiting import WAITING_FOR_REPLICAS, build_event, find_reason, hold_back
 from bireme.planning.words import some
 
 CREATED: Final = "Created"
@@ -42,6 +52,7 @@ RESTARTING: Final = "Restarting"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+DISRUPTED: Final = "Disrupted"
 NAME_CONFLICT: Final = "NameConflict"
 _CLEAN: Final[dict[str, Policy]] = {"None": "none", "Running": "unfinished", "All": "all"}
 _PERMANENT_EXIT_CODES: Final = range(1, 128)
@@ -136,7 +147,7 @@ class _Pass:
                 replicas, finished, Verdict("Succeeded", "LauncherSucceeded", "the launcher succeeded")
             )
         if lost := _lost(replicas):
-            return self._start_again(replicas, records, lost)
+            return self._start_again(replicas, records, *lost)
         failed = [replica for replica in replicas if _has_failed(replica)]
         if failed:
             return self._failed(replicas, records, failed)
@@ -237,7 +248,7 @@ class _Pass:
         cleared = {member: gone(record) if record.replacing else record for member, record in records.items()}
         return self._create(replicas, cleared)
 
-    def _start_again(self, replicas: Sequence[Replica], records: Records, why: str) -> Plan:
+    def _start_again(self, replicas: Sequence[Replica], records: Records, reason: str, why: str) -> Plan:
         """A pod was lost through no fault of the program: all go, uncharged, and come back together."""
         taken = {
             member: msgspec.structs.replace(
@@ -248,8 +259,9 @@ class _Pass:
         actions: list[Action] = [
             _delete(r) for r in replicas if r.pod is not None and r.pod.metadata.deletion_timestamp is None
         ]
-        actions.append(EmitEvent("Warning", RESTARTING, f"{why}; the whole job starts again"))
-        status = self._status(taken, {RESTARTING: (True, "Disrupted", why), RUNNING: (False, RESTARTING, "")})
+        event = RESTARTING if reason == DISRUPTED else reason
+        actions.append(EmitEvent("Warning", event, f"{why}; the whole job starts again"))
+        status = self._status(taken, {RESTARTING: (True, reason, why), RUNNING: (False, RESTARTING, "")})
         number = backoff.count_disruption(self.status.disruptions, self.status.disrupted_at, self.now)
         status = msgspec.structs.replace(status, disruptions=number, disrupted_at=self.now)
         return Plan(tuple(actions), status, self.deadline)
@@ -272,10 +284,29 @@ class _Pass:
         if running:
             says[RUNNING] = (True, "AllReplicasRan", "every replica has run")
             says[RESTARTING] = (False, "AllReplicasRan", "")
+        wake_at, old = self.deadline, self._condition(RUNNING)
+        if not running and (found := find_reason(replicas, self.observed.children, old)):
+            told, retry_at = self._renewed(found)
+            says[RUNNING] = told
+            wake_at = earliest(wake_at, retry_at)
+            events += build_event(old, told)
+        elif not running and old is not None and old.status == "False" and old.reason != RESTARTING:
+            says[RUNNING] = (False, WAITING_FOR_REPLICAS, "")
         status = self._status(records, says)
         if running and not self._is(RUNNING):
             events.append(EmitEvent("Normal", RUNNING, "every replica has run"))
-        return Plan((*children, *pods, *events), status, self.deadline)
+        return Plan((*children, *pods, *events), status, wake_at)
+
+    def _renewed(self, found: Say) -> tuple[Say, datetime | None]:
+        """Return what Running says while the job waits, and when that may next change."""
+        old = self._condition(RUNNING)
+        # What followed a restart is no reason of a queue's, and does not hold one back.
+        reported_at = old.last_update_time if old is not None and old.reason != RESTARTING else None
+        say, _, wake_at = hold_back(old, found, reported_at, self.now)
+        return say, wake_at
+
+    def _condition(self, type_: str) -> JobCondition | None:
+        return next((c for c in self.status.conditions if c.type == type_), None)
 
     def _may_meet_strangers(self, missing: Sequence[Replica]) -> bool:
         """Whether what has a worker's name may be somebody else's: a launcher could run commands in it."""
@@ -377,15 +408,18 @@ def _has_failed(replica: Replica) -> bool:
     return replica.ended.end == "failed" or replica.type == WORKER_TYPE
 
 
-def _lost(replicas: Sequence[Replica]) -> str:
+def _lost(replicas: Sequence[Replica]) -> tuple[str, str] | None:
+    """Return which pod was lost through no fault of its program: the reason, and a sentence."""
     for replica in replicas:
         if replica.record.replacing:
             continue
         if replica.pod is None and replica.record.uid:
-            return f"{replica.name} was deleted by somebody else"
+            return DISRUPTED, f"{replica.name} was deleted by somebody else"
         if replica.ended is not None and replica.ended.end == "disrupted":
-            return f"{replica.name} was lost ({replica.ended.reason})"
-    return ""
+            reason = replica.ended.reason
+            word = reason if reason in (PREEMPTED, EVICTED) else DISRUPTED
+            return word, f"{replica.name} {describe_loss(replica.ended)}"
+    return None
 
 
 def _delete(replica: Replica) -> DeletePod:
@@ -410,7 +444,7 @@ def _update(
     for type_, (value, reason, message) in says.items():
         status = "True" if value else "False"
         before = by_type.get(type_)
-        if before is None and not value:
+        if before is None and not value and not message:
             continue
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             continue

@@ -28,7 +28,7 @@ from bireme.planning.cause import first_failure
 from bireme.planning.crew import Advance
 from bireme.planning.identity import STDIN_ANNOTATION
 from bireme.planning.observed import BatchJob, Observed
-from bireme.planning.outcome import INCOMPLETE_RUN, is_incomplete
+from bireme.planning.outcome import INCOMPLETE_RUN, describe_loss, is_incomplete
 from bireme.planning.pods import (
     PodBuilder,
     complete_spec,
@@ -283,7 +283,7 @@ def _lost(replicas: Sequence[Replica]) -> str:
         if replica.pod is None and replica.record.uid:
             return f"{replica.name} was deleted by somebody else"
         if replica.ended is not None and replica.ended.end == "disrupted":
-            return f"{replica.name} was lost ({replica.ended.reason})"
+            return f"{replica.name} {describe_loss(replica.ended)}"
     return ""
 
 

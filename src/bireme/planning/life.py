@@ -8,6 +8,7 @@ Pending ─► Running ─► Succeeded | Failed
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,11 +23,19 @@ from bireme.planning.crew import Advance, Crew
 from bireme.planning.ending import INITIALIZED, after_the_end, end, refuse, replica_failure
 from bireme.planning.gang import create_pod_group, shrink_pod_group
 from bireme.planning.observed import BatchJob, Observed, Plan
-from bireme.planning.outcome import STARTING
+from bireme.planning.outcome import EVICTED, PREEMPTED
 from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
-from bireme.planning.replicas import Mode, Replica, has_run
+from bireme.planning.replicas import Mode, Replica, has_run, is_final, pod_mode
+from bireme.planning.timing import earliest
 from bireme.planning.view import View
+from bireme.planning.waiting import WAITING_FOR_REPLICAS, build_event, find_reason, hold_back
 from bireme.planning.words import some
+
+RESTARTING: Final = "Restarting"
+DISRUPTED: Final = "Disrupted"
+REPLICA_REPLACED: Final = "ReplicaReplaced"
+_LOSSES: Final = (PREEMPTED, EVICTED, RESTARTING, DISRUPTED)
+"""Reasons of a job that lost its pods; they stay until new ones are on nodes, or the queue says why not."""
 
 
 def plan_batch(job: BatchJob, observed: Observed, crew: Crew, now: datetime) -> Plan:
@@ -67,17 +76,24 @@ def _live(view: View) -> Plan:
         *missing_children(wanted, view.observed.children),
     ]
     complete = not missing and not any(isinstance(action, CreatePod) for action in advance.actions)
+    if _lost_all(view, replicas, advance):
+        advance = msgspec.structs.replace(advance, records=_waiting_again(advance))
     phase = _phase(view.status, advance, resuming=resuming)
+    told = _tell_running(view, replicas, advance, phase)
     says |= _says(phase, advance, view.observed.troubles, complete=complete)
+    says[c.RUNNING] = told.say
     status = view.next_status(advance.records, phase, says)
+    status = msgspec.structs.replace(status, waiting_reported_at=told.reported_at)
     if advance.disrupted:
         status = _count_disruption(status, view.now)
     actions: list[Action] = [*missing, *stale_children(wanted, view.observed.children)]
     actions += shrink_pod_group(replicas, view.observed.children)
-    actions += [*_surplus(view, replicas), *advance.actions, *_events(view.status, status, advance)]
+    actions += [*_surplus(view, replicas), *advance.actions]
+    actions += [*_events(view.status, status, advance, replicas), *told.events]
     actions += [EmitEvent("Warning", reason, message) for reason, message in view.observed.troubles]
     # Pods that were made before it is on record that the job goes on would be taken for those that leave.
-    return Plan(tuple(actions), status, advance.wake_at, record_first=resuming)
+    wake_at = earliest(advance.wake_at, told.wake_at)
+    return Plan(tuple(actions), status, wake_at, record_first=resuming)
 
 
 def _count_disruption(status: JobStatus, now: datetime) -> JobStatus:
@@ -103,6 +119,9 @@ def _phase(status: JobStatus, advance: Advance, *, resuming: bool) -> JobPhase:
         return "Unknown"
     if all(has_run(record) for record in records):
         return "Running"
+    if status.phase == "Running":
+        # A replica that has not run yet: the job lost all that ran.
+        return "Pending"
     if status.phase == "Unknown":
         return "Running" if status.start_time is not None else "Pending"
     return "Resuming" if resuming else status.phase or "Pending"
@@ -112,15 +131,7 @@ def _says(
     phase: JobPhase, advance: Advance, troubles: Sequence[tuple[str, str]], *, complete: bool
 ) -> dict[str, Say]:
     records = advance.records.values()
-    running = Say(False, "WaitingForReplicas", _waiting(records))
-    if phase == "Running":
-        running = Say(True, "AllReplicasRan", "every replica has run")
-    elif advance.restarting:
-        running = Say(False, "Restarting", "the whole job starts again")
-    elif phase == "Unknown":
-        running = Say(False, "Unknown", "nothing is heard of any replica")
     says = {
-        c.RUNNING: running,
         c.REPLICA_FAILURE: replica_failure(records),
     }
     # What has run had all that it needs, though a new controller does not know yet of Secrets.
@@ -132,12 +143,85 @@ def _says(
     return says
 
 
+class _Told(NamedTuple):
+    """What the condition Running says, and what comes with it."""
+
+    say: Say
+    reported_at: datetime | None = None
+    wake_at: datetime | None = None
+    events: Sequence[Action] = ()
+
+
+def _tell_running(view: View, replicas: Sequence[Replica], advance: Advance, phase: JobPhase) -> _Told:
+    """Say whether the job runs; if not, why it does not."""
+    old, reported_at = condition(view.status, c.RUNNING), view.status.waiting_reported_at
+    if phase == "Running":
+        return _Told(Say(True, "AllReplicasRan", "every replica has run"))
+    if phase == "Unknown":
+        return _Told(Say(False, "Unknown", "nothing is heard of any replica"), reported_at)
+    if lost := _new_loss(replicas, advance):
+        return _Told(lost, reported_at)
+    if found := find_reason(replicas, view.observed.children, old):
+        say, reported_at, wake_at = hold_back(old, found, reported_at, view.now)
+        return _Told(say, reported_at, wake_at, build_event(old, say))
+    if old is not None and old.reason in _LOSSES and any(_is_to_come(replica) for replica in replicas):
+        return _Told(Say(False, old.reason, old.message), reported_at)
+    if advance.restarting:
+        return _Told(Say(False, RESTARTING, "the whole job starts again"), reported_at)
+    return _Told(Say(False, WAITING_FOR_REPLICAS, _waiting(advance.records.values())), reported_at)
+
+
+def _new_loss(replicas: Sequence[Replica], advance: Advance) -> Say | None:
+    """Return which pod this pass saw lost, and why."""
+    for replica in replicas:
+        is_lost = replica.ended is not None and replica.ended.end == "disrupted"
+        if replica.record.replacing or not (is_lost or replica.pod is None):
+            continue
+        for text in advance.events:
+            if text.startswith(f"{replica.name} "):
+                return Say(
+                    False, _loss_reason(replica, RESTARTING if advance.restarting else DISRUPTED), text
+                )
+    return None
+
+
+def _loss_reason(replica: Replica, otherwise: str) -> str:
+    reason = replica.ended.reason if replica.ended is not None else ""
+    return reason if reason in (PREEMPTED, EVICTED) else otherwise
+
+
+def _is_to_come(replica: Replica) -> bool:
+    """Whether the replica has no pod on a node that stands for it."""
+    pod = replica.pod
+    return not replica.is_final and (pod is None or replica.record.replacing or not pod.spec.node_name)
+
+
+def _lost_all(view: View, replicas: Sequence[Replica], advance: Advance) -> bool:
+    """Whether no replica of a job that ran is left running because pods were lost.
+
+    Restarts by policy and a change of mode do not make a job Pending.
+    """
+    mode = _mode(view, {})
+    is_flipped = any(replica.pod is not None and pod_mode(replica.pod) != mode for replica in replicas)
+    if view.status.phase != "Running" or advance.restarting or mode == "debug" or is_flipped:
+        return False
+    unfinished = [record for record in advance.records.values() if not is_final(record)]
+    runs = any(record.phase in ("Running", "Unknown") and not record.replacing for record in unfinished)
+    lost = any(record.disrupted_at is not None and record.finished_at is None for record in unfinished)
+    return lost and not runs
+
+
+def _waiting_again(advance: Advance) -> dict[tuple[str, int], ReplicaStatus]:
+    """Let every unfinished replica run again before the job counts as running."""
+    return {
+        member: record if is_final(record) else msgspec.structs.replace(record, waiting=True)
+        for member, record in advance.records.items()
+    }
+
+
 def _waiting(records: Iterable[ReplicaStatus]) -> str:
-    waiting = [record for record in records if not has_run(record)]
-    containers = [each for record in waiting for each in record.containers]
-    reasons = sorted({each.reason for each in containers if each.container_phase == "Waiting"} - STARTING)
-    why = f" ({', '.join(reasons)})" if reasons else ""
-    return f"{some([record.name for record in waiting])} not running yet{why}" if waiting else ""
+    waiting = [record.name for record in records if not has_run(record)]
+    return f"{some(waiting)} not running yet" if waiting else ""
 
 
 def _surplus(view: View, replicas: Sequence[Replica]) -> list[Action]:
@@ -150,8 +234,12 @@ def _surplus(view: View, replicas: Sequence[Replica]) -> list[Action]:
     ]
 
 
-def _events(old: JobStatus, new: JobStatus, advance: Advance) -> list[Action]:
-    events: list[Action] = [EmitEvent("Warning", "ReplicaReplaced", text) for text in advance.events]
+def _events(old: JobStatus, new: JobStatus, advance: Advance, replicas: Sequence[Replica]) -> list[Action]:
+    reasons = {replica.name: _loss_reason(replica, REPLICA_REPLACED) for replica in replicas}
+    events: list[Action] = [
+        EmitEvent("Warning", reasons.get(text.partition(" ")[0], REPLICA_REPLACED), text)
+        for text in advance.events
+    ]
     if new.phase != old.phase and new.phase == "Running":
         events.append(EmitEvent("Normal", "Running", "every replica has run"))
     if new.phase != old.phase and new.phase == "Resuming":

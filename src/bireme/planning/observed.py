@@ -13,6 +13,7 @@ from bireme.api.kubeflow import MPIJob as KubeflowMPIJob
 from bireme.api.kubeflow import MPIJobStatus
 from bireme.api.meta import ObjectMeta, OwnerReference
 from bireme.api.mpi import MPIJob
+from bireme.api.scheduler import Waiting
 from bireme.planning.actions import Action
 
 Job = GenericJob | MPIJob | ColossalAIJob | KubeflowMPIJob
@@ -68,13 +69,14 @@ class Keys(msgspec.Struct, frozen=True):
 class Child(msgspec.Struct, frozen=True):
     """A child other than a pod: what the plan must know of it. What is not given is not compared.
 
-    `members` is how many pods a PodGroup needs to start.
+    `members` is how many pods a PodGroup needs to start, `waiting` why the queue does not start them.
     """
 
     kind: str
     metadata: ObjectMeta
     data: dict[str, str] | None = None
     members: int | None = None
+    waiting: Waiting | None = None
 
     @property
     def key(self) -> tuple[str, str]:

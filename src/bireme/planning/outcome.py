@@ -32,6 +32,17 @@ _DISRUPTION_REASONS: Final = frozenset(
     }
 )
 
+PREEMPTED: Final = "Preempted"
+EVICTED: Final = "Evicted"
+_LOSSES: Final = {
+    "PreemptionByScheduler": PREEMPTED,
+    "Preempting": PREEMPTED,
+    "EvictionByEvictionAPI": EVICTED,
+    "DeletionByTaintManager": EVICTED,
+    "Evicted": EVICTED,
+}
+"""Reasons of pods and of their condition DisruptionTarget, and the word by which a loss is told."""
+
 End = Literal["succeeded", "failed", "disrupted"]
 
 
@@ -63,21 +74,34 @@ def outcome(pod: Pod, main: str) -> Outcome | None:
     as disrupted, unless its main container had ended before.
     """
     if _exceeded_duration(pod):
-        message = "the pod was older than its queue allows"
+        message = "the pod was bound for longer than its queue allows"
         return Outcome("failed", reason=MAX_DURATION_EXCEEDED, message=message, final=True)
     state = main_state(pod, main)
     if state is not None and not _ended_by_deletion(pod, state) and not is_disrupted(pod):
         return _from_state(pod, main, state)
-    if pod.metadata.deletion_timestamp is not None:
-        return Outcome("disrupted", reason="Deleted", message="the pod was deleted")
-    if is_disrupted(pod):
-        reason = pod.status.reason or _disruption_target(pod) or "Disrupted"
-        return Outcome("disrupted", reason=reason, message=pod.status.message)
+    if pod.metadata.deletion_timestamp is not None or is_disrupted(pod):
+        return _loss(pod)
     if pod.status.phase == "Succeeded":
         return Outcome("succeeded", exit_code=0)
     if pod.status.phase == "Failed":
         return _before_main(pod)
     return None
+
+
+def _loss(pod: Pod) -> Outcome:
+    """Return why a pod was lost: DisruptionTarget is set before a pod is deleted, and names the cause."""
+    otherwise = "Deleted" if pod.metadata.deletion_timestamp is not None else "Disrupted"
+    reason = pod.status.reason or _disruption_target(pod) or otherwise
+    message = pod.status.message or _disruption_message(pod)
+    return Outcome("disrupted", reason=_LOSSES.get(reason, reason), message=message)
+
+
+def describe_loss(ended: Outcome) -> str:
+    """Return what became of a pod that was lost, without its name."""
+    verb = {PREEMPTED: "was preempted", EVICTED: "was evicted"}.get(ended.reason)
+    if verb is None:
+        return f"was lost ({ended.reason or 'Exited'})"
+    return f"{verb} ({ended.message})" if ended.message else verb
 
 
 def _before_main(pod: Pod) -> Outcome:
@@ -152,6 +176,11 @@ def _disruption_target(pod: Pod) -> str:
         if condition.type == "DisruptionTarget" and condition.status == "True":
             return condition.reason or "DisruptionTarget"
     return ""
+
+
+def _disruption_message(pod: Pod) -> str:
+    targets = (each for each in pod.status.conditions if each.type == "DisruptionTarget")
+    return next((each.message for each in targets if each.status == "True"), "")
 
 
 def _exceeded_duration(pod: Pod) -> bool:

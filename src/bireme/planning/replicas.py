@@ -15,7 +15,14 @@ from bireme.api.job import ReplicaStatus
 from bireme.planning import backoff
 from bireme.planning.actions import STOP_DEADLINE_SECONDS, Action, CreatePod, DeletePod, StopPod
 from bireme.planning.identity import MODE_ANNOTATION
-from bireme.planning.outcome import Outcome, container_statuses, main_has_run, outcome, phase_of
+from bireme.planning.outcome import (
+    Outcome,
+    container_statuses,
+    describe_loss,
+    main_has_run,
+    outcome,
+    phase_of,
+)
 
 Mode = Literal["run", "resume", "debug"]
 FINISHED = ("Succeeded", "Failed")
@@ -174,10 +181,9 @@ def _disrupted(replica: Replica, record: ReplicaStatus, now: datetime) -> Step:
         record, disrupted_at=now,
         disruptions=backoff.count_disruption(record.disruptions, record.disrupted_at, now),
     )  # fmt: skip
-    ended = replica.ended
-    reason = ended.reason if ended is not None and ended.reason else "Exited"
-    taken = _replace(replica, counted, why=reason)
-    return msgspec.structs.replace(taken, event=f"was lost ({reason}) and is replaced")
+    ended = replica.ended or Outcome("disrupted")
+    taken = _replace(replica, counted, why=ended.reason or "Exited")
+    return msgspec.structs.replace(taken, event=f"{describe_loss(ended)} and is replaced")
 
 
 def _ended(

@@ -79,5 +79,6 @@ class View(msgspec.Struct, frozen=True):
             tasks=tasks,
             aggregate=aggregate(tasks),
             observed_generation=self.job.metadata.generation,
+            waiting_reported_at=None,
             start_time=self.now if starts else old.start_time,
         )

@@ -183,9 +183,13 @@ class Carrier:
         await self._end_all(pods, "MaxDurationExceeded", f"exists for longer than queue {queue} allows", now)
 
     async def _evict(self, unit: Key, pods: Sequence[ObjectMeta], now: datetime) -> None:
-        message = f"makes way for {unit.short}, of a queue of higher priority"
+        message = f"makes way for {unit}{self._in_queue(unit)}, which has a higher priority"
         await self._end_all(pods, "PreemptionByScheduler", message, now)
         await self._tell(unit, "Normal", "Preempting", f"{len(pods)} pods make way", now)
+
+    def _in_queue(self, unit: Key) -> str:
+        known = self._mirror.state.units.get(unit)
+        return f" of queue {known.queue}" if known is not None else ""
 
     async def _make_anew(self, unit: Key, pods: Sequence[ObjectMeta], now: datetime) -> None:
         message = "only a part of its group could be bound; all of its pods are made anew"

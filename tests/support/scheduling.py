@@ -8,7 +8,7 @@ import msgspec
 from bireme.api.scheduler import PodGroup, Queue
 from bireme.scheduling import Decisions, Policy, State, schedule
 from bireme.scheduling.explain import explain
-from bireme.scheduling.objects import Namespace, Node, Pod
+from bireme.scheduling.objects import Namespace, Node, Pod, with_binding
 from bireme.scheduling.reasons import Explanation
 from bireme.scheduling.units import GROUP_LABEL, QUEUE_LABEL, ROLE_LABEL, Key
 
@@ -117,6 +117,7 @@ class Cluster:
             "status": {"phase": "Running" if node else "Pending"},
         }
         pod = msgspec.convert(body, Pod)
+        pod = with_binding(pod, node, self.now) if node else pod
         self.state.put_pod(pod)
         return pod
 
@@ -150,10 +151,9 @@ class Cluster:
                 self.bind(uid, where)
 
     def bind(self, uid: str, where: str) -> None:
-        pod = self.state.pods[uid].pod
-        spec = msgspec.structs.replace(pod.spec, node_name=where)
+        pod = with_binding(self.state.pods[uid].pod, where, self.now)
         status = msgspec.structs.replace(pod.status, phase="Running")
-        self.state.put_pod(msgspec.structs.replace(pod, spec=spec, status=status))
+        self.state.put_pod(msgspec.structs.replace(pod, status=status))
 
     def finish(self, uid: str, phase: str = "Succeeded") -> None:
         pod = self.state.pods[uid].pod

@@ -69,7 +69,7 @@ _QUEUE_COLUMNS: Final = (
     Column("Running", "integer", ".status.pods.running", "Pods that run."),
     Column("Pending", "integer", ".status.pods.pending", "Pods that wait."),
     _AGE,
-    Column("Max duration", "string", ".spec.maxDuration", "The longest that a pod may exist.", 1),
+    Column("Max duration", "string", ".spec.maxDuration", "The longest that a pod may be bound.", 1),
 )
 _POD_GROUP_COLUMNS: Final = (
     Column("Queue", "string", ".spec.queue", "The group's queue."),

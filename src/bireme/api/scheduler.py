@@ -88,8 +88,8 @@ class QueueSpec(Model, frozen=True):
     max_duration: Annotated[
         str | None,
         field(
-            "The longest that a pod may exist, such as `3w` or `2h45m`; units y w d h m s ms, in that "
-            "order. No limit when 0 or left out.",
+            "The longest that a pod may be bound to a node, such as `3w` or `2h45m`; units y w d h m s ms, "
+            "in that order. Waiting does not count. No limit when 0 or left out.",
             minLength=1,
             maxLength=64,
             pattern=DURATION_PATTERN,

@@ -54,9 +54,13 @@ def _successes(spec: GenericJobSpec, records: Records) -> Iterator[Verdict]:
 
 def _failures(spec: GenericJobSpec, records: Records) -> Iterator[Verdict]:
     if not spec.failure_rules:
-        for record in records.values():
+        limits = {replica.type: replica.restart_policy.limit for replica in spec.replica_specs}
+        for (type_, _), record in records.items():
             if record.phase == "Failed" and is_final(record):
-                message = f"replica {record.name} failed, and has no restart left"
+                used = record.restarts >= limits.get(type_, 0)
+                message = f"replica {record.name} failed" + (
+                    ", and has no restart left" if used else " for good"
+                )
                 yield Verdict("Failed", REPLICA_FAILED, message, record.finished_at, (record.name,))
     for rule in spec.failure_rules:
         members = _members(rule)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bireme.api.scheduler import Queue
-from bireme.scheduling.durations import end_of, ends, longest
+from bireme.scheduling.durations import end_after, ends, longest
 from bireme.scheduling.placement import Placement
 from bireme.scheduling.requests import Amounts, add
 from bireme.scheduling.room import Room
@@ -96,7 +96,7 @@ def reserve_quota(
     return None
 
 
-def ends_by(queue: Queue, pods: Sequence[Tracked], at: datetime) -> bool:
-    """Whether all these pods have ended by a time, if they start now."""
-    limit = longest(queue)
-    return all((end := end_of(each, limit)) is not None and end <= at for each in pods)
+def ends_by(queue: Queue, at: datetime, now: datetime) -> bool:
+    """Whether pods of the queue have ended by a time, if they start now."""
+    end = end_after(now, longest(queue))
+    return end is not None and end <= at

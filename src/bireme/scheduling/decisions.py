@@ -26,7 +26,7 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Expire(msgspec.Struct, frozen=True):
-    """End a pod that has existed for longer than its queue allows."""
+    """End a pod that has been bound for longer than its queue allows."""
 
     pod: str
     queue: str

@@ -108,6 +108,23 @@ class Profiles(msgspec.Struct, frozen=True):
     most: dict[str, dict[str, int]] = {}
 
 
+def bound_at(pod: Pod) -> datetime | None:
+    """When a pod was bound to its node; the API server writes it into PodScheduled with the binding."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return condition.last_transition_time if pod.spec.node_name else None
+    return None
+
+
+def with_binding(pod: Pod, node: str, since: datetime) -> Pod:
+    """Return the pod as it is once it is bound."""
+    scheduled = Condition(type="PodScheduled", status="True", last_transition_time=since)
+    others = (each for each in pod.status.conditions if each.type != "PodScheduled")
+    status = msgspec.structs.replace(pod.status, conditions=(*others, scheduled))
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    return msgspec.structs.replace(pod, spec=spec, status=status)
+
+
 def created(metadata: ObjectMeta) -> datetime:
     """When an object was made; the API server always says it."""
     assert metadata.creation_timestamp is not None, metadata.name

@@ -157,14 +157,14 @@ class Round:
 
         Nobody is evicted for pods beyond a group's minimum.
         """
-        waiting = self._within_quota(unit, queue, pods, asked)
+        waiting = self._within_quota(unit, queue, asked)
         if waiting is not None:
             return waiting
         signature = self._signature(queue, pods, evicts=evicts)
         known = self._unfit.get(signature) if signature is not None else None
         if known is not None:
             return known
-        lasting = self._lasts(queue, pods)
+        lasting = self._lasts(queue)
         found = self._place(self._grounds.usable(lasting=lasting), queue, pods)
         if found is not None:
             self._start(unit, pods, asked, found)
@@ -179,10 +179,10 @@ class Round:
             self._unfit[signature] = msgspec.structs.replace(waiting, earliest_start=None)
         return waiting
 
-    def _lasts(self, queue: Queue, pods: Sequence[Tracked]) -> bool:
-        """Whether pods may still be there at the start that is reserved."""
+    def _lasts(self, queue: Queue) -> bool:
+        """Whether pods that start now may still be there at the start that is reserved."""
         reserved = self._grounds.reserved
-        return reserved is None or not ends_by(queue, pods, reserved.at)
+        return reserved is None or not ends_by(queue, reserved.at, self.now)
 
     def _signature(self, queue: Queue, pods: Sequence[Tracked], *, evicts: bool) -> object:
         """Pods of the same signature fit or do not fit alike; None if that can't be told."""
@@ -193,11 +193,9 @@ class Round:
             kinds: object = (pods[0].shape.number, len(pods))
         else:
             kinds = tuple(sorted(Counter(each.shape.number for each in pods).items()))
-        return (queue.metadata.name, self._lasts(queue, pods), evicts, kinds)
+        return (queue.metadata.name, self._lasts(queue), evicts, kinds)
 
-    def _within_quota(
-        self, unit: Unit, queue: Queue, pods: Sequence[Tracked], asked: Amounts
-    ) -> Waiting | None:
+    def _within_quota(self, unit: Unit, queue: Queue, asked: Amounts) -> Waiting | None:
         name = queue.metadata.name
         held = self.held.get(name, {})
         shortages = over_quota(queue, held, asked)
@@ -206,7 +204,7 @@ class Round:
             if reserved is None and self.policy.backfill:
                 self._reserve_quota(unit, queue, asked)
             return Waiting(Reason.WAITING_FOR_QUOTA, quota_message(name, shortages), shortages)
-        if reserved is None or ends_by(queue, pods, reserved.at):
+        if reserved is None or ends_by(queue, reserved.at, self.now):
             return None
         if all(asked.get(each, 0) <= left for each, left in reserved.left.items() if asked.get(each)):
             return None
@@ -243,18 +241,18 @@ class Round:
         plan: GangBinding | None = None,
     ) -> None:
         queue = self.state.queues[unit.queue]
-        self._grounds.start(found, pods, lasting=self._lasts(queue, pods))
-        self._charge_quota(unit, queue, pods, asked)
+        self._grounds.start(found, pods, lasting=self._lasts(queue))
+        self._charge_quota(unit, queue, asked)
         nodes = {each.uid: self.state.nodes.name(found.columns[each.uid]) for each in pods}
         if plan is None and len(pods) > 1:
             plan = make_plan({each.pod.metadata.name: nodes[each.uid] for each in pods}, self.now)
         self.decisions.starts.append(Start(unit.key, nodes, plan))
 
-    def _charge_quota(self, unit: Unit, queue: Queue, pods: Sequence[Tracked], asked: Amounts) -> None:
+    def _charge_quota(self, unit: Unit, queue: Queue, asked: Amounts) -> None:
         self._shares.pop(unit.queue, None)
         add(self.held.setdefault(unit.queue, {}), asked)
         reserved = self._quota_reserved.get(unit.queue)
-        if reserved is not None and not ends_by(queue, pods, reserved.at):
+        if reserved is not None and not ends_by(queue, reserved.at, self.now):
             add(reserved.left, {name: n for name, n in asked.items() if name in reserved.left}, -1)
 
     # Making way.
@@ -272,8 +270,8 @@ class Round:
         return waits_for(awaited, self._evicted)
 
     def _claim_place(self, unit: Unit, queue: Queue, pods: Sequence[Tracked], found: Placement) -> None:
-        self._grounds.claim(found, pods, lasting=self._lasts(queue, pods))
-        self._charge_quota(unit, queue, pods, asked_by(pods))
+        self._grounds.claim(found, pods, lasting=self._lasts(queue))
+        self._charge_quota(unit, queue, asked_by(pods))
 
     def _preempt(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> Waiting | None:
         """Evict the fewest pods of lower queues that make the whole set fit; nobody if nothing does."""
@@ -324,7 +322,7 @@ class Round:
             reserved = self._reservation(self._ahead, room, gone)
             if reserved is None:
                 return None
-            if not ends_by(queue, pods, reserved.at):
+            if not ends_by(queue, reserved.at, self.now):
                 ground = ground.with_room(room.least(reserved.room))
         return self._place(ground, queue, pods)
 

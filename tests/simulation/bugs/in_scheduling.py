@@ -41,7 +41,13 @@ BUGS = (
         "if await self._start(start, pods, now):",
         "if await asyncio.gather(*(self._start(start, pods, now) for start, pods in starts)) and False:",
     ),
-    Bug("failed bind counts for ever", CARRIER, "Carrier._bind", "await self._look_again(metadata)", "pass"),
+    Bug(
+        "failed bind counts for ever",
+        CARRIER,
+        "Carrier._bind",
+        "await self._look_again(metadata, now)",
+        "pass",
+    ),
     Bug(
         "failed eviction counts for ever",
         CARRIER,

@@ -152,14 +152,13 @@ def test_a_queue_uses_its_own_nodes_only() -> None:
     assert cluster.nodes_of("job") == ["b"]
 
 
-def test_a_pod_that_exists_for_longer_than_its_queue_allows_is_ended() -> None:
+def test_pod_bound_for_longer_than_its_queue_allows_is_ended() -> None:
     cluster = Cluster(node("a", cpu=9), queues=(queue("q", maxDuration="1h"),))
     cluster.submit("job", "q", cpu=1)
+    cluster.now = bound = NOW + timedelta(hours=5)
     cluster.settle()
-    created = cluster.state.pods["job-0"].pod.metadata.creation_timestamp
-    assert created is not None
-    assert cluster.round().wake_at == created + timedelta(hours=1)
-    cluster.now = created + timedelta(hours=1)
+    assert cluster.round().wake_at == bound + timedelta(hours=1)
+    cluster.now = bound + timedelta(hours=1)
     assert [each.pod for each in cluster.round().expirations] == ["job-0"]
 
 
@@ -208,11 +207,12 @@ def test_a_pod_of_our_scheduler_that_names_no_queue_is_of_the_default_one() -> N
     assert cluster.round().waiting[Key(NAMESPACE, "", "alone")].reason == "QueueClosed"
 
 
-def test_the_age_of_a_pod_that_never_started_counts_too() -> None:
+def test_waiting_does_not_count_towards_max_duration() -> None:
     cluster = Cluster(node("a", cpu=1), queues=(queue("q", maxDuration="1h"),))
     cluster.submit("huge", "q", cpu=2)
     cluster.now = NOW + timedelta(hours=2)
-    assert [each.pod for each in cluster.round().expirations] == ["huge-0"]
+    assert not cluster.round().expirations
+    assert cluster.round().wake_at is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from bireme.kube.errors import KubeError
 from bireme.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, resource_of
 from bireme.planning.actions import EmitEvent
 from bireme.scheduling.decisions import Decisions, Start
-from bireme.scheduling.objects import Pod
+from bireme.scheduling.objects import Pod, bound_at
 from bireme.scheduling.units import Key, Tracked
 
 log = logging.getLogger("bireme.scheduler")
@@ -65,13 +65,13 @@ class Carrier:
         for evict in decisions.evictions:
             begin(self._evict(evict.unit, self._leaving(evict.pods, now), now))
         for _, starts in groupby(decisions.starts, key=lambda start: start.unit):
-            begin(self._start_unit([(start, self._assumed(start)) for start in starts], now))
+            begin(self._start_unit([(start, self._assumed(start, now)) for start in starts], now))
 
-    def _assumed(self, start: Start) -> Places:
+    def _assumed(self, start: Start, now: datetime) -> Places:
         """The pods to be bound, each with its node, which count as bound from now on."""
         pods = [(self._mirror.state.pods[uid], node) for uid, node in start.nodes.items()]
         for uid, node in start.nodes.items():
-            self._mirror.assume(uid, node)
+            self._mirror.assume(uid, node, now)
         return pods
 
     def _leaving(self, uids: Iterable[str], now: datetime) -> list[ObjectMeta]:
@@ -97,7 +97,7 @@ class Carrier:
             self._forget(start.nodes)
             return False
         await self._provide_volumes(pods)
-        results = await asyncio.gather(*(self._bind(tracked, node) for tracked, node in pods))
+        results = await asyncio.gather(*(self._bind(tracked, node, now) for tracked, node in pods))
         if all(results) and start.plan is not None:
             await self._tell(start.unit, "Normal", "Scheduled", f"{len(pods)} pods are bound", now)
         return all(results)
@@ -128,7 +128,7 @@ class Carrier:
                 return False
         return True
 
-    async def _bind(self, tracked: Tracked, node: str) -> bool:
+    async def _bind(self, tracked: Tracked, node: str, now: datetime) -> bool:
         metadata = tracked.pod.metadata
         async with self._calls:
             try:
@@ -139,17 +139,18 @@ class Carrier:
             else:
                 self.bound += 1
                 return True
-        await self._look_again(metadata)
+        await self._look_again(metadata, now)
         return False
 
-    async def _look_again(self, metadata: ObjectMeta) -> None:
+    async def _look_again(self, metadata: ObjectMeta, now: datetime) -> None:
         """See where a pod is that could not be bound: an answer was lost, or somebody else was faster."""
-        node = ""
+        node, since = "", now
         with contextlib.suppress(KubeError):
             pod = await self._client.get(PODS, metadata.namespace, metadata.name, type=Pod)
             node = pod.spec.node_name if pod.metadata.uid == metadata.uid else ""
+            since = bound_at(pod) or now
         if node:
-            self._mirror.found_on(metadata.uid, node)
+            self._mirror.found_on(metadata.uid, node, since)
         else:
             await self._clock.sleep(RETRY_SECONDS)
             self._mirror.forget(metadata.uid)
@@ -180,7 +181,9 @@ class Carrier:
     # Ending.
 
     async def _expire(self, pods: Sequence[ObjectMeta], queue: str, now: datetime) -> None:
-        await self._end_all(pods, "MaxDurationExceeded", f"exists for longer than queue {queue} allows", now)
+        await self._end_all(
+            pods, "MaxDurationExceeded", f"was bound for longer than queue {queue} allows", now
+        )
 
     async def _evict(self, unit: Key, pods: Sequence[ObjectMeta], now: datetime) -> None:
         message = f"makes way for {unit}{self._in_queue(unit)}, which has a higher priority"

@@ -24,7 +24,16 @@ from bireme.kube.resources import (
     resource_of,
 )
 from bireme.scheduling import State
-from bireme.scheduling.objects import Claim, Namespace, Node, Pod, Profiles, StorageClass, Volume
+from bireme.scheduling.objects import (
+    Claim,
+    Namespace,
+    Node,
+    Pod,
+    Profiles,
+    StorageClass,
+    Volume,
+    with_binding,
+)
 from bireme.scheduling.requests import read_available
 from bireme.scheduling.units import Key, Unit
 
@@ -47,7 +56,7 @@ class Mirror:
         self.state = State()
         self._on_change, self._on_touch = on_change, on_touch
         self._news: deque[Callable[[], None]] = deque()
-        self._assumed: dict[str, str] = {}
+        self._assumed: dict[str, tuple[str, datetime]] = {}
         self._ended: dict[str, datetime] = {}
         self.claims = Cache(client, PERSISTENT_VOLUME_CLAIMS, Claim, on_change=self._heard(self._put_claim))
         self.caches: list[Cache[Any]] = [
@@ -86,12 +95,12 @@ class Mirror:
 
     # What we did, before a watch tells it.
 
-    def assume(self, uid: str, node: str) -> None:
+    def assume(self, uid: str, node: str, since: datetime) -> None:
         """Count a pod as bound while the call is under way, and until the watch shows it."""
         tracked = self.state.pods.get(uid)
         if tracked is not None:
-            self._assumed[uid] = node
-            self.state.put_pod(_on(tracked.pod, node))
+            self._assumed[uid] = node, since
+            self.state.put_pod(with_binding(tracked.pod, node, since))
             self._touch(tracked.key)
 
     def forget(self, uid: str) -> None:
@@ -103,9 +112,9 @@ class Mirror:
         if self._assumed.pop(uid, None) is not None and tracked is not None:
             self.state.put_pod(_on(tracked.pod, ""))
 
-    def found_on(self, uid: str, node: str) -> None:
+    def found_on(self, uid: str, node: str, since: datetime) -> None:
         """The pod is on a node, but perhaps on another one than was decided."""
-        self._later(lambda: self.assume(uid, node))
+        self._later(lambda: self.assume(uid, node, since))
 
     def is_being_bound(self, unit: Unit) -> bool:
         """Whether a pod counts as bound that no watch has shown on its node."""
@@ -145,9 +154,9 @@ class Mirror:
             return
         if old is not None and old.metadata.uid != new.metadata.uid:
             self._put_pod(old, None)
-        node = self._assumed.get(new.metadata.uid)
-        if node is not None and not new.spec.node_name:
-            new = _on(new, node)
+        assumed = self._assumed.get(new.metadata.uid)
+        if assumed is not None and not new.spec.node_name:
+            new = with_binding(new, *assumed)
         else:
             self._assumed.pop(new.metadata.uid, None)
         since = self._ended.get(new.metadata.uid)

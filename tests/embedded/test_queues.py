@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from bireme.api.kinds import GENERIC_JOB
-from bireme.kube.resources import resource_of
-from bireme.node.machine import look
+from bireme.kube.resources import NODES, resource_of
+from bireme.node.machine import go_architecture, look
 from support.commands import Bireme, daemon
 from support.here import Here, eventually, generic, replica, resource
 
@@ -36,6 +36,12 @@ def gang(name: str, in_queue: str, pods: int, cpu: str = "1", script: str = "sle
 
 def is_running(job: Object) -> bool:
     return (job.get("status") or {}).get("phase") == "Running"
+
+
+def running_of(job: Object) -> Object:
+    """The condition Running, with an empty reason where it is not there yet."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == "Running"), {"reason": ""})
 
 
 def started(here: Here, job: str) -> int:
@@ -74,11 +80,43 @@ def test_a_queue_of_higher_priority_takes_and_gives_back(machine: Here) -> None:
     machine.create(victim)
     machine.until(victim, is_running)
     machine.create(winner)
+    machine.until(victim, lambda job: running_of(job)["reason"] == "Preempted")
     assert machine.end_of(winner)["phase"] == "Succeeded"
     machine.until(victim, is_running)
     status = machine.do(machine.client.get(resource(victim), "default", "victim"))["status"]
     assert not any(each.get("restarts") for each in status["tasks"][0]["replicas"])
     assert machine.events("Preempting") == {("PodGroup/winner", "3 pods make way")}
+    told = {message for _, message in machine.events("Preempted")}
+    why = "makes way for default/winner of queue high, which has a higher priority"
+    assert told == {f"victim-worker-{index} was preempted ({why}) and is replaced" for index in range(3)}
+
+
+def test_waiting_job_has_the_reason_of_its_queue_in_its_status(machine: Here) -> None:
+    holder, waits = gang("holder", "default", 3), gang("waits", "default", 2)
+    machine.create(holder)
+    machine.until(holder, is_running)
+    machine.create(waits)
+    machine.until(waits, lambda job: running_of(job)["reason"] == "WaitingForResources")
+    status = machine.do(machine.client.get(resource(waits), "default", "waits"))["status"]
+    assert status["phase"] == "Pending"
+    assert running_of({"status": status})["message"] == "its 2 pods ask for 2 of cpu (1 free)"
+    assert machine.events("WaitingForResources") == {
+        ("GenericJob/waits", "its 2 pods ask for 2 of cpu (1 free)")
+    }
+
+
+def test_node_selector_of_a_kubelets_labels_is_met_by_this_machine(machine: Here) -> None:
+    job = gang("here", "default", 1, script="true")
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["nodeSelector"] = {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": go_architecture(),
+    }
+    assert machine.play(job)["phase"] == "Succeeded"
+    (node,) = machine.do(machine.client.list(NODES, type=dict)).items
+    info = node["status"]["nodeInfo"]
+    assert info["operatingSystem"] == node["metadata"]["labels"]["kubernetes.io/os"] == "linux"
+    assert info["kernelVersion"]
+    assert info["kubeletVersion"].startswith("v1.")
 
 
 def test_a_pod_that_is_older_than_its_queue_allows_has_failed_for_good(machine: Here) -> None:

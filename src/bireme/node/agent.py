@@ -24,7 +24,7 @@ from bireme.node.departed import Departed
 from bireme.node.drivers import PROCESS, Drivers
 from bireme.node.folders import NodeFolder, PodFolder
 from bireme.node.keeper import Keeper
-from bireme.node.machine import Machine
+from bireme.node.machine import Machine, node_info
 from bireme.node.networks import Networks
 from bireme.node.nursery import Nursery
 from bireme.node.podman import driver as podman
@@ -118,13 +118,14 @@ class Agent:
         body: Object = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {
-                "name": self._machine.name,
-                "labels": {"kubernetes.io/hostname": self._machine.name},
-            },
+            "metadata": {"name": self._machine.name, "labels": self._machine.labels()},
         }
-        with contextlib.suppress(AlreadyExists):
+        try:
             await self._client.create(NODES, None, body)
+        except AlreadyExists:
+            # An earlier version may have registered the node with fewer labels; those of the user stay.
+            patch: Object = {"metadata": {"labels": self._machine.labels()}}
+            await self._client.patch(NODES, None, self._machine.name, patch)
         moment = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         ready = {
             "type": "Ready",
@@ -142,9 +143,10 @@ class Agent:
                 {"type": "InternalIP", "address": self._machine.address},
                 {"type": "Hostname", "address": self._machine.name},
             ],
+            "nodeInfo": node_info(),
         }
-        patch = {"status": status}
-        await self._client.patch(NODES, None, self._machine.name, patch, subresource="status")
+        body = {"status": status}
+        await self._client.patch(NODES, None, self._machine.name, body, subresource="status")
 
     # ---- the pods
 

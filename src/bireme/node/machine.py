@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import re
 import shutil
 import socket
@@ -14,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from bireme import __version__
+from bireme.api.kubernetes import kubernetes_version
 from bireme.node.folders import ROOT
 from bireme.node.submitter import is_usual
 
@@ -26,6 +29,7 @@ if sys.argv[2] == "user":
 kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
 kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
 """
+_GO_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
 _GPU_UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
 _PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "XDG_CACHE_HOME")
 
@@ -50,6 +54,52 @@ class Machine(msgspec.Struct, frozen=True):
             "pods": "1000",
         }
         return amounts | ({"nvidia.com/gpu": str(len(self.gpus))} if self.gpus else {})
+
+    def labels(self) -> dict[str, str]:
+        """The labels that a kubelet gives its node."""
+        system, architecture = platform.system().lower(), go_architecture()
+        return {
+            "beta.kubernetes.io/arch": architecture,
+            "beta.kubernetes.io/os": system,
+            "kubernetes.io/arch": architecture,
+            "kubernetes.io/hostname": self.name,
+            "kubernetes.io/os": system,
+        }
+
+
+def go_architecture() -> str:
+    """The machine's architecture by Go's name, which Kubernetes uses."""
+    machine = platform.machine()
+    return _GO_ARCHITECTURES.get(machine, machine)
+
+
+def node_info() -> dict[str, str]:
+    """What a kubelet tells of its machine; all fields are there, though one may be empty."""
+    return {
+        "architecture": go_architecture(),
+        "bootID": _read(Path("/proc/sys/kernel/random/boot_id")),
+        "containerRuntimeVersion": f"bireme://{__version__}",
+        "kernelVersion": platform.release(),
+        "kubeProxyVersion": "",
+        "kubeletVersion": f"{kubernetes_version()}+bireme",
+        "machineID": _read(Path("/etc/machine-id")),
+        "operatingSystem": platform.system().lower(),
+        "osImage": _os_image(),
+        "systemUUID": _read(Path("/sys/class/dmi/id/product_uuid")),
+    }
+
+
+def _os_image() -> str:
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    return ""
+
+
+def _read(path: Path) -> str:
+    """Return a file's line; empty where the file is missing, or not for everybody."""
+    with contextlib.suppress(OSError):
+        return path.read_text().strip()
+    return ""
 
 
 def look(name: str = "") -> Machine:

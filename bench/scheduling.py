@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from bench.measurement import Result
-from bireme.api.scheduler import PodGroup, Queue
+from bireme.api.scheduler import GROUP_LABEL, PodGroup, Queue
 from bireme.scheduling import Policy, State, schedule
 from bireme.scheduling.objects import Node, Pod
 from bireme.scheduling.placement import place
-from bireme.scheduling.units import GROUP_LABEL, Key, standing
+from bireme.scheduling.units import Key, standing
 
 T = TypeVar("T")
 

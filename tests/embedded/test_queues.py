@@ -274,3 +274,36 @@ def test_a_job_outside_of_any_queue_has_nothing_to_wait_for(busy: Bireme) -> Non
     assert result.returncode != 0
     assert "error: unqueued is not in a queue" in result.stderr
     busy("delete", "gj/unqueued", "--now")
+
+
+def test_why_explains_pod_groups_and_pods_that_somebody_made(busy: Bireme) -> None:
+    labels = {"scheduler.tensorstack.dev/group-name": "byhand"}
+    group = {
+        "apiVersion": "scheduler.tensorstack.dev/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "byhand"},
+        "spec": {"minMember": 2, "queue": "default"},
+    }
+    member = plain_pod("member", labels)
+    alone = plain_pod("alone", {"scheduler.tensorstack.dev/queue": "shut"})
+    other = plain_pod("other", {}, scheduler="default-scheduler")
+    apply(busy, group, member, alone, other)
+    for word in ("podgroup/byhand", "pod/member", "pg/byhand"):
+        told = busy("why", word).stdout.splitlines()
+        assert told[0] == "InsufficientMembers", word
+        assert "    create 1 more pod" in told
+    assert busy("why", "pod/alone").stdout.splitlines()[0] == "QueueClosed"
+    assert "pod other is not in a queue" in busy("why", "pod/other", code=1).stderr
+    assert "there is no job or pod nobody" in busy("why", "nobody", code=1).stderr
+    for name in ("member", "alone", "other"):
+        busy("delete", f"pod/{name}", "--now")
+
+
+def plain_pod(name: str, labels: dict[str, str], scheduler: str = "t9k-scheduler") -> Object:
+    container = {"name": "main", "image": "x", "command": ["sleep", "1000"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 1},
+    }

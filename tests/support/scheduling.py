@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from bireme.api.scheduler import PodGroup, Queue
+from bireme.api.scheduler import GROUP_LABEL, QUEUE_LABEL, ROLE_LABEL, PodGroup, Queue
 from bireme.scheduling import Decisions, Policy, State, schedule
 from bireme.scheduling.explain import explain
 from bireme.scheduling.objects import Namespace, Node, Pod, with_binding
 from bireme.scheduling.reasons import Explanation
-from bireme.scheduling.units import GROUP_LABEL, QUEUE_LABEL, ROLE_LABEL, Key
+from bireme.scheduling.units import Key
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = "team"
@@ -185,6 +185,13 @@ class Cluster:
         """The word for why a group waits; empty if it does not."""
         waiting = self.round().waiting.get(Key(NAMESPACE, name))
         return waiting.reason.value if waiting is not None else ""
+
+    def explain_here(self, name: str) -> Explanation:
+        """What is said on a machine that is the only node."""
+        key = Key(NAMESPACE, name)
+        found = explain(self.state, self.policy, self.now, self.round(), key, may_add_nodes=False)
+        assert found is not None
+        return found
 
     def explain(self, name: str) -> Explanation:
         found = explain(self.state, self.policy, self.now, self.round(), Key(NAMESPACE, name))

@@ -1,5 +1,6 @@
 """Queue and PodGroup: who may use how much, and which pods start together."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,6 +14,10 @@ from bireme.api.model import Model, field
 SCHEDULER_GROUP_VERSION = "scheduler.tensorstack.dev/v1beta1"
 SCHEDULER_NAME = "t9k-scheduler"
 DEFAULT_QUEUE = "default"
+GROUP_LABEL = "scheduler.tensorstack.dev/group-name"
+QUEUE_LABEL = "scheduler.tensorstack.dev/queue"
+ROLE_LABEL = "scheduler.tensorstack.dev/role"
+"""Labels of a pod: its PodGroup, or the queue of a pod that stands alone, and its role in the group."""
 
 ResourceList = dict[str, str | int | float]
 
@@ -63,6 +68,21 @@ _SELECTOR = {
     "x-bireme-untyped": True,
 }
 _CONDITIONS = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+
+
+def queue_named_by(job: Mapping[str, Any]) -> str | None:
+    """Return the queue that the manifest of a job names; None where the cluster's scheduler places its pods.
+
+    MPIJobs of Kubeflow name it in their schedulingPolicy, or by a label of the job.
+    """
+    spec = job.get("spec") or {}
+    if not str(job.get("apiVersion", "")).startswith("kubeflow.org/"):
+        queue = ((spec.get("scheduler") or {}).get("t9kScheduler") or {}).get("queue")
+        return str(queue) if queue else None
+    policy = (spec.get("runPolicy") or {}).get("schedulingPolicy") or {}
+    labels = (job.get("metadata") or {}).get("labels") or {}
+    queue = policy.get("queue") or labels.get(QUEUE_LABEL)
+    return str(queue) if queue else None
 
 
 class QuotaRequirements(Model, frozen=True):

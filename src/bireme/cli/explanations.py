@@ -6,26 +6,29 @@ from typing import Any, Final
 from bireme.scheduling.reasons import (
     AddMembers,
     AddNodes,
+    AskForNone,
     AskLess,
     AwaitEnd,
     CreateGroup,
     CreateQueue,
     Explanation,
+    GrowNode,
+    LabelNode,
     OpenQueue,
     Permit,
     RaiseQuota,
     Remedy,
     Repair,
     RepairSelector,
+    WriteProfile,
 )
-from bireme.scheduling.requests import PODS, write_amounts
+from bireme.scheduling.requests import write_amounts
 
 _NAMED = 8
-_CHOSEN: Final = ("cpu", "memory")
 
 
-def tell(explanation: Explanation, *, here: bool = False) -> list[str]:
-    """The reason's word, then all that is known, one fact a line. `here`: this machine's, not a cluster's."""
+def tell(explanation: Explanation, home: str) -> list[str]:
+    """The reason's word, then all that is known, one fact a line. `home` is the scheduler's namespace."""
     lines = [explanation.reason.value, f"  {explanation.message}"]
     lines.append(f"  position {explanation.position} in queue {explanation.queue}")
     if explanation.earliest_start is not None:
@@ -35,20 +38,31 @@ def tell(explanation: Explanation, *, here: bool = False) -> list[str]:
         lines += [f"    {name}: {_amounts(held)}" for name, held in explanation.holders]
     if explanation.remedies:
         lines.append("  what would help:")
-        lines += [f"    {remedy_text(each, here=here)}" for each in explanation.remedies]
+        lines += [f"    {remedy_text(each, home)}" for each in explanation.remedies]
     return lines
 
 
-def remedy_text(remedy: Remedy, *, here: bool = False) -> str:
+def remedy_text(remedy: Remedy, home: str) -> str:
     """What somebody can do, in one sentence."""
-    if here and isinstance(remedy, AddNodes):
-        return _offer_more(remedy)
+    if isinstance(remedy, WriteProfile):
+        return _write_profile(remedy, home)
     return _TEXTS[type(remedy)](remedy)
 
 
 def _ask_less(remedy: AskLess) -> str:
-    asked = f"ask for at most {_amounts(remedy.most)} per pod" if remedy.most else "name another profile"
-    return f"{asked}, or let the shape profile {remedy.profile} allow more"
+    most = _amounts(remedy.most)
+    return f"ask for at most {most} per pod, or let the shape profile {remedy.profile} allow more"
+
+
+def _write_profile(remedy: WriteProfile, home: str) -> str:
+    most = ", ".join(f"{name}: {amount}" for name, amount in write_amounts(remedy.most).items())
+    patch = f"""'{{"data": {{"{remedy.profile}": "{{{most}}}"}}}}'"""
+    return (
+        f"write the key {remedy.profile} of the ConfigMap resource-shapes in namespace {home}, such as"
+        f" `kubectl -n {home} patch configmap resource-shapes --type=merge -p {patch}`"
+        f" (`kubectl -n {home} create configmap resource-shapes` makes it),"
+        f" or take resourceShapeProfile out of queue {remedy.queue}"
+    )
 
 
 def _add_members(remedy: AddMembers) -> str:
@@ -64,14 +78,18 @@ def _add_nodes(remedy: AddNodes) -> str:
     return f"add {remedy.count} nodes with at least {each} each, which its rules let in"
 
 
-def _offer_more(remedy: AddNodes) -> str:
+def _grow_node(remedy: GrowNode) -> str:
     """This machine gets no neighbours, but how much CPU and memory it offers is its user's choice."""
-    whole = write_amounts({name: remedy.count * most for name, most in remedy.allocatable.items()})
-    fixed = [name for name in whole if name not in (*_CHOSEN, PODS)]
-    if fixed:
-        return f"ask for less of {', '.join(fixed)}: this machine has no more"
-    options = " ".join(f"--{name} {whole[name]}" for name in _CHOSEN if name in whole)
+    options = " ".join(f"--{name} {amount}" for name, amount in write_amounts(remedy.allocatable).items())
     return f"ask for less, or let this machine offer more: `bireme down`, then `bireme up {options}`"
+
+
+def _label_node(remedy: LabelNode) -> str:
+    labels = " ".join(f"{key}={value}" for key, value in sorted(remedy.labels.items()))
+    return (
+        f"give this machine's node the labels: `kubectl label --overwrite node {remedy.node} {labels}`,"
+        " or change the nodeSelector that asks for them"
+    )
 
 
 def _await_end(remedy: AwaitEnd) -> str:
@@ -90,6 +108,9 @@ _TEXTS: Final[dict[type[Remedy], Callable[[Any], str]]] = {
     Repair: lambda it: f"change pod {it.pod}: {it.problem}",
     AddMembers: _add_members,
     AddNodes: _add_nodes,
+    LabelNode: _label_node,
+    GrowNode: _grow_node,
+    AskForNone: lambda it: f"ask for less of {', '.join(it.resources)}: this machine has no more",
     AwaitEnd: _await_end,
 }
 

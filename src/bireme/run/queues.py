@@ -10,7 +10,7 @@ import msgspec
 from bireme.api.core import ConfigMap
 from bireme.api.kinds import POD_GROUP, QUEUE
 from bireme.api.meta import ObjectMeta
-from bireme.api.scheduler import PodGroup, Queue
+from bireme.api.scheduler import PodGroup, Queue, Waiting
 from bireme.control.scheduler.mirror import SHAPES, read_profiles
 from bireme.kube.client import Client
 from bireme.kube.errors import Forbidden, NotFound
@@ -28,6 +28,7 @@ from bireme.kube.resources import (
 )
 from bireme.scheduling import Policy, State
 from bireme.scheduling.objects import Claim, Namespace, Node, Pod, Profiles, StorageClass, Volume
+from bireme.scheduling.requests import Amounts, read_available
 
 LEASE_NAME: Final = "bireme-scheduler"
 POLICY_ANNOTATION: Final = "bireme.dev/scheduler-policy"
@@ -97,6 +98,36 @@ async def load_state(client: Client, scheduler: Scheduler) -> State:
     state.storage.is_local = scheduler.local_volumes
     state.profiles = await _profiles(client, scheduler.home)
     return state
+
+
+class Visible(NamedTuple):
+    """What somebody sees who may read Queues, and one namespace."""
+
+    namespace: str
+    queues: list[Queue]
+    groups: list[PodGroup]
+
+    def held(self, queue: Queue) -> Amounts:
+        """What the queue's pods hold, as the scheduler wrote it down."""
+        return read_available(queue.status.allocated) if queue.status is not None else {}
+
+    def waiting_in(self, queue: str) -> list[tuple[PodGroup, Waiting]]:
+        """The groups of the namespace that wait in a queue, by position."""
+        waiting = [
+            (group, group.status.waiting)
+            for group in self.groups
+            if group.spec.queue == queue and group.status is not None and group.status.waiting is not None
+        ]
+        return sorted(waiting, key=lambda each: (each[1].position or 0, each[0].metadata.name))
+
+
+async def load_visible(client: Client, namespace: str) -> Visible:
+    """Read what a role in one namespace lets see. Raises Forbidden where Queues may not be read."""
+    queues, groups = await asyncio.gather(
+        _list(client, resource_of(QUEUE), Queue),
+        _list_if_allowed(client, resource_of(POD_GROUP), PodGroup, namespace=namespace),
+    )
+    return Visible(namespace, queues, groups)
 
 
 async def _list(client: Client, resource: Resource, type_: type[Any]) -> list[Any]:

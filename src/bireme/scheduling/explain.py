@@ -6,6 +6,7 @@ Remedies are tried on a copy of the cluster, one after the other, until the unit
 from collections.abc import Sequence
 from datetime import datetime
 
+from bireme.api.scheduler import Queue
 from bireme.scheduling.backfill import known_ends, reserve_nodes, reserve_quota
 from bireme.scheduling.decisions import Decisions
 from bireme.scheduling.gates import closed_gates
@@ -13,8 +14,11 @@ from bireme.scheduling.placement import Ground, Placement, place
 from bireme.scheduling.policy import Policy
 from bireme.scheduling.reasons import (
     AddNodes,
+    AskForNone,
     AwaitEnd,
     Explanation,
+    GrowNode,
+    LabelNode,
     RaiseQuota,
     Reason,
     Remedy,
@@ -31,6 +35,8 @@ from bireme.scheduling.victims import Item, Releases, fewest, smallest_prefix
 _MOST_HOLDERS = 10
 _MOST_REMEDIES = 8
 _PODS_PER_NODE = 110
+# How much of these a laptop offers is its user's choice.
+_CHOSEN = ("cpu", "memory")
 _BY_GATE = (
     Reason.MISCONFIGURED,
     Reason.QUEUE_CLOSED,
@@ -42,9 +48,18 @@ _BY_ROOM = (Reason.WAITING_FOR_RESOURCES, Reason.FRAGMENTED, Reason.WAITING_FOR_
 
 
 def explain(
-    state: State, policy: Policy, now: datetime, decisions: Decisions, key: Key
+    state: State,
+    policy: Policy,
+    now: datetime,
+    decisions: Decisions,
+    key: Key,
+    *,
+    may_add_nodes: bool = True,
 ) -> Explanation | None:
-    """Say why the unit waits after these decisions; None if it does not."""
+    """Say why the unit waits after these decisions; None if it does not.
+
+    Where no nodes can be added, as on a laptop, the one that is there is to be labelled or to offer more.
+    """
     waiting = decisions.waiting.get(key)
     unit = state.units.get(key)
     if waiting is None or unit is None:
@@ -57,7 +72,7 @@ def explain(
         waiting.shortages,
         _position(state, decisions, unit),
         _holders(state, unit, waiting),
-        _Search(state.copy(), policy, now, key).remedies(),
+        _Search(state.copy(), policy, now, key, may_add_nodes=may_add_nodes).remedies(),
         _earliest_start(state, policy, unit, waiting),
     )
 
@@ -89,8 +104,9 @@ def _holders(state: State, unit: Unit, waiting: Waiting) -> list[tuple[str, dict
 class _Search:
     """Looks for what lets a unit start, on a copy of the cluster that it changes."""
 
-    def __init__(self, state: State, policy: Policy, now: datetime, key: Key) -> None:
+    def __init__(self, state: State, policy: Policy, now: datetime, key: Key, *, may_add_nodes: bool) -> None:
         self._state, self._policy, self._now, self._key = state, policy, now, key
+        self._may_add_nodes = may_add_nodes
 
     def remedies(self) -> list[Remedy]:
         found: list[Remedy] = []
@@ -106,13 +122,13 @@ class _Search:
                     self._state.remove_pod(uid)
                 continue
             remedy = self._remedy(decisions, waiting)
-            if remedy in found:
+            if remedy is None or remedy in found:
                 # It was done, and did not help: neighbours that it wants are where no node can be added.
-                return [each for each in found if not isinstance(each, AddNodes)]
+                return [each for each in found if not isinstance(each, AddNodes | GrowNode | LabelNode)]
             _note(found, remedy)
             if not apply(remedy, self._state, self._unit):
-                return found
-        return found
+                return []
+        return []
 
     @property
     def _unit(self) -> Unit:
@@ -125,7 +141,7 @@ class _Search:
         served = [each.unit for each in decisions.starts] + [each.unit for each in decisions.evictions]
         return self._key in served
 
-    def _remedy(self, decisions: Decisions, waiting: Waiting) -> Remedy:
+    def _remedy(self, decisions: Decisions, waiting: Waiting) -> Remedy | None:
         refusal = next(closed_gates(self._state, self._policy, standing(self._unit)), None)
         if refusal is not None:
             return refusal.remedy
@@ -135,7 +151,7 @@ class _Search:
             ends = self._ends()
             if ends:
                 return AwaitEnd([each.title for each in ends])
-        return self._more_nodes(decisions)
+        return self._more_nodes(decisions) if self._may_add_nodes else self._change_node(waiting)
 
     def _ahead(self, decisions: Decisions) -> list[Unit]:
         """The units that would take what comes free before it, and it itself."""
@@ -164,6 +180,43 @@ class _Search:
             for name, amount in each.shape.requests.items():
                 most[name] = max(most.get(name, 0), amount)
         return AddNodes(len(pods), most | {PODS: _PODS_PER_NODE})
+
+    # What the only node lacks.
+
+    def _change_node(self, waiting: Waiting) -> Remedy | None:
+        """Label the node, or let it offer more of what can be chosen; None if neither is what it lacks."""
+        stands, queue = standing(self._unit), self._state.queues[self._unit.queue]
+        node = next((each for each in self._state.nodes.by_column if each is not None), None)
+        if node is None or not stands.waiting:
+            return None
+        labels = {
+            key: value
+            for key, value in self._wanted_labels(stands.waiting, queue).items()
+            if node.metadata.labels.get(key) != value
+        }
+        if labels:
+            return LabelNode(node.metadata.name, labels)
+        asked = dict(asked_by(stands.first or stands.waiting))
+        if waiting.reason in _BY_ROOM:
+            for each in self._others():
+                add(asked, each.shape.requests)
+        has = self._state.nodes.allocatable[node.metadata.name]
+        lacking = {name: n for name, n in asked.items() if n > has.get(name, 0) and name != PODS}
+        fixed = sorted(name for name in lacking if name not in _CHOSEN)
+        if fixed:
+            return AskForNone(node.metadata.name, fixed)
+        return GrowNode(node.metadata.name, lacking) if lacking else None
+
+    def _wanted_labels(self, pods: Sequence[Tracked], queue: Queue) -> dict[str, str]:
+        """The labels that selectors ask for; of an expression with In, the first value."""
+        selector = queue.spec.node_selector or {}
+        wanted: dict[str, str] = dict(selector.get("matchLabels") or {})
+        for each in selector.get("matchExpressions") or ():
+            if each["operator"] == "In":
+                wanted[each["key"]] = each["values"][0]
+        for pod in pods:
+            wanted |= pod.pod.spec.node_selector
+        return wanted
 
     # Whose end would help.
 

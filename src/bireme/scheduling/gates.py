@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from bireme.api.scheduler import Queue
+from bireme.api.scheduler import GROUP_LABEL, Queue
 from bireme.scheduling.labels import selector_problem, selects
 from bireme.scheduling.policy import Policy
 from bireme.scheduling.reasons import (
@@ -20,12 +20,13 @@ from bireme.scheduling.reasons import (
     RepairSelector,
     Shortage,
     Waiting,
+    WriteProfile,
 )
-from bireme.scheduling.requests import show, total
+from bireme.scheduling.requests import PODS, show, total
 from bireme.scheduling.shares import quota, unreadable_quota
 from bireme.scheduling.state import State
 from bireme.scheduling.storage import Unusable
-from bireme.scheduling.units import GROUP_LABEL, Standing, Tracked, asked_by, lacking
+from bireme.scheduling.units import Standing, Tracked, asked_by, lacking
 
 
 class Refusal(NamedTuple):
@@ -96,8 +97,11 @@ def _shape_profile(state: State, standing: Standing, queue: Queue) -> Iterator[R
         return
     most = state.profiles.most.get(profile)
     if most is None:
-        message = f"the queue's shape profile {profile} is not in the ConfigMap resource-shapes"
-        yield Refusal(Waiting(Reason.MISCONFIGURED, message), AskLess(profile, {}))
+        is_there = profile in state.profiles.unreadable
+        what = "can't be read: its value is not a map of quantities" if is_there else "is missing"
+        message = f"the key {profile} of the ConfigMap resource-shapes, the queue's shape profile, {what}"
+        remedy = WriteProfile(standing.unit.queue, profile, _largest(standing))
+        yield Refusal(Waiting(Reason.MISCONFIGURED, message), remedy)
         return
     for tracked in standing.waiting:
         requests = tracked.shape.requests
@@ -108,6 +112,15 @@ def _shape_profile(state: State, standing: Standing, queue: Queue) -> Iterator[R
             message = f"pod {name} asks for more than the shape profile {profile} allows: {asked}"
             yield Refusal(Waiting(Reason.MISCONFIGURED, message), AskLess(profile, over))
             return
+
+
+def _largest(standing: Standing) -> dict[str, int]:
+    """The most of each resource that one of the waiting pods asks for."""
+    most: dict[str, int] = {}
+    for tracked in standing.waiting:
+        for name, amount in tracked.shape.requests.items():
+            most[name] = max(most.get(name, 0), amount)
+    return {name: amount for name, amount in most.items() if name != PODS}
 
 
 def _open(_state: State, _policy: Policy, standing: Standing, queue: Queue) -> Iterator[Refusal]:

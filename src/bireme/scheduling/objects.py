@@ -106,6 +106,8 @@ class Profiles(msgspec.Struct, frozen=True):
     """Keys of the ConfigMap `resource-shapes`: resource → the most that one pod may request."""
 
     most: dict[str, dict[str, int]] = {}
+    unreadable: frozenset[str] = frozenset()
+    """Keys whose value is not a map of quantities."""
 
 
 def bound_at(pod: Pod) -> datetime | None:

@@ -86,6 +86,14 @@ class AskLess(Remedy, frozen=True, tag=True):
     most: dict[str, int]
 
 
+class WriteProfile(Remedy, frozen=True, tag=True):
+    """Write a shape profile that a queue names and that is not there, large enough for the pods."""
+
+    queue: str
+    profile: str
+    most: dict[str, int]
+
+
 class Repair(Remedy, frozen=True, tag=True):
     """Do away with what makes a pod impossible to schedule here."""
 
@@ -104,6 +112,27 @@ class AddNodes(Remedy, frozen=True, tag=True):
 
     count: int
     allocatable: dict[str, int]
+
+
+class LabelNode(Remedy, frozen=True, tag=True):
+    """Give a node the labels that the rules of the pods and of the queue ask for."""
+
+    node: str
+    labels: dict[str, str]
+
+
+class GrowNode(Remedy, frozen=True, tag=True):
+    """Let a node offer at least so much of each resource; each is more than it offers now."""
+
+    node: str
+    allocatable: dict[str, int]
+
+
+class AskForNone(Remedy, frozen=True, tag=True):
+    """Make pods that do not ask for these resources, of which the node can't have more."""
+
+    node: str
+    resources: list[str]
 
 
 class AwaitEnd(Remedy, frozen=True, tag=True):

@@ -6,25 +6,30 @@ from typing import Any
 
 import msgspec
 
-from bireme.api.scheduler import PodGroup, PodGroupSpec, Queue, QueueSpec, QuotaRequirements
-from bireme.scheduling.objects import Node, Pod
+from bireme.api.scheduler import ROLE_LABEL, PodGroup, PodGroupSpec, Queue, QueueSpec, QuotaRequirements
+from bireme.scheduling.objects import Json, Node, Pod, Profiles
 from bireme.scheduling.reasons import (
     AddMembers,
     AddNodes,
+    AskForNone,
     AskLess,
     AwaitEnd,
     CreateGroup,
     CreateQueue,
+    GrowNode,
+    LabelNode,
     OpenQueue,
     Permit,
     RaiseQuota,
     Remedy,
+    Repair,
     RepairSelector,
+    WriteProfile,
 )
 from bireme.scheduling.requests import write_amounts
 from bireme.scheduling.shares import quota
 from bireme.scheduling.state import State
-from bireme.scheduling.units import ROLE_LABEL, Unit
+from bireme.scheduling.units import Unit
 
 
 @singledispatch
@@ -83,6 +88,25 @@ def _(remedy: AskLess, state: State, unit: Unit) -> bool:  # noqa: ARG001
     )
 
 
+@apply.register
+def _(remedy: WriteProfile, state: State, unit: Unit) -> bool:  # noqa: ARG001
+    known = state.profiles
+    state.profiles = Profiles(
+        known.most | {remedy.profile: dict(remedy.most)}, known.unreadable - {remedy.profile}
+    )
+    return True
+
+
+@apply.register
+def _(remedy: Repair, state: State, unit: Unit) -> bool:
+    """A pod without the claims that are in its way."""
+    for each in list(unit.pods.values()):
+        if each.pod.metadata.name == remedy.pod:
+            spec = msgspec.structs.replace(each.pod.spec, volumes=(), resource_claims=())
+            state.put_pod(msgspec.structs.replace(each.pod, spec=spec))
+    return True
+
+
 def _change_queue(state: State, name: str, **changes: Any) -> bool:
     queue = state.queues[name]
     spec: QueueSpec = msgspec.structs.replace(queue.spec, **changes)
@@ -130,6 +154,46 @@ def _(remedy: AddNodes, state: State, unit: Unit) -> bool:
         }
         state.put_node(msgspec.convert(body, Node))
     return True
+
+
+@apply.register
+def _(remedy: LabelNode, state: State, unit: Unit) -> bool:  # noqa: ARG001
+    node = state.nodes.by_column[state.nodes.columns[remedy.node]]
+    assert node is not None
+    labels = node.metadata.labels | remedy.labels
+    metadata = msgspec.structs.replace(node.metadata, labels=labels)
+    state.put_node(msgspec.structs.replace(node, metadata=metadata))
+    return True
+
+
+@apply.register
+def _(remedy: GrowNode, state: State, unit: Unit) -> bool:  # noqa: ARG001
+    node = state.nodes.by_column[state.nodes.columns[remedy.node]]
+    assert node is not None
+    allocatable = node.status.allocatable | write_amounts(remedy.allocatable)
+    status = msgspec.structs.replace(node.status, allocatable=allocatable)
+    state.put_node(msgspec.structs.replace(node, status=status))
+    return True
+
+
+@apply.register
+def _(remedy: AskForNone, state: State, unit: Unit) -> bool:
+    for each in list(unit.pods.values()):
+        if each.waits:
+            containers = tuple(_without(item, remedy.resources) for item in each.pod.spec.containers)
+            first = tuple(_without(item, remedy.resources) for item in each.pod.spec.init_containers)
+            spec = msgspec.structs.replace(each.pod.spec, containers=containers, init_containers=first)
+            state.put_pod(msgspec.structs.replace(each.pod, spec=spec))
+    return True
+
+
+def _without(container: Json, resources: list[str]) -> Json:
+    lists = {
+        name: {key: value for key, value in amounts.items() if key not in resources}
+        for name, amounts in (container.get("resources") or {}).items()
+        if isinstance(amounts, dict)
+    }
+    return {**container, "resources": lists}
 
 
 @apply.register

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from bireme.api.scheduler import SCHEDULER_NAME, PodGroup, Queue
+from bireme.api.scheduler import GROUP_LABEL, SCHEDULER_NAME, PodGroup, Queue
 from bireme.scheduling.labels import Labels
 from bireme.scheduling.neighbours import Neighbours, Resident
 from bireme.scheduling.nodes import Nodes
@@ -20,7 +20,7 @@ from bireme.scheduling.requests import Amounts, add
 from bireme.scheduling.room import Counts, Mask
 from bireme.scheduling.shape import Shape, Shapes
 from bireme.scheduling.storage import Storage, Unusable
-from bireme.scheduling.units import GROUP_LABEL, Key, Tracked, Unit, has_plan
+from bireme.scheduling.units import Key, Tracked, Unit, has_plan
 
 # So many shapes are kept, though no pod may have them any more.
 _FEW_SHAPES: Final = 1000

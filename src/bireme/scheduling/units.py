@@ -6,15 +6,17 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from bireme.api.scheduler import DEFAULT_QUEUE, PodGroup, PodGroupSpec
+from bireme.api.scheduler import (
+    DEFAULT_QUEUE,
+    QUEUE_LABEL,
+    ROLE_LABEL,
+    PodGroup,
+    PodGroupSpec,
+)
 from bireme.scheduling.objects import Pod, created
 from bireme.scheduling.placement import Member
 from bireme.scheduling.requests import Amounts, add
 from bireme.scheduling.shape import Shape
-
-GROUP_LABEL: Final = "scheduler.tensorstack.dev/group-name"
-QUEUE_LABEL: Final = "scheduler.tensorstack.dev/queue"
-ROLE_LABEL: Final = "scheduler.tensorstack.dev/role"
 
 _FINISHED: Final = ("Succeeded", "Failed")
 _LONER: Final = PodGroupSpec(min_member=1)

@@ -25,7 +25,15 @@ from bireme.cli.table import print_table
 from bireme.cli.vocabulary import named, qualified
 from bireme.cli.wait import read_goal, verdict
 from bireme.run.jobs import finished_at, phase
-from bireme.scheduling.reasons import AddMembers, AddNodes, Remedy
+from bireme.scheduling.reasons import (
+    AddMembers,
+    AddNodes,
+    AskForNone,
+    GrowNode,
+    LabelNode,
+    Remedy,
+    WriteProfile,
+)
 
 Object = dict[str, Any]
 RUN = ("--image", "busybox", "--replicas", "1", "--", "true")
@@ -367,32 +375,36 @@ def test_what_get_is_asked_for(words: tuple[str, ...], expected: list[tuple[str,
         (AddNodes(2, {"cpu": 5000}), "add 2 nodes with at least 5 cpu each, which its rules let in"),
         (AddMembers({"": 1}), "create 1 more pod"),
         (AddMembers({"": 1, "launcher": 1}), "create 1 and 1 of role launcher more pods"),
-    ],
-    ids=["node", "nodes", "pod", "pods"],
-)
-def test_what_would_help_is_said_of_one_and_of_several(remedy: Remedy, text: str) -> None:
-    assert remedy_text(remedy) == text
-
-
-@pytest.mark.parametrize(
-    ("asked", "text"),
-    [
         (
-            {"cpu": 1500, "memory": 1 << 30, "pods": 110},
+            GrowNode("vm", {"cpu": 3000, "memory": 2 << 30}),
             (
                 "ask for less, or let this machine offer more: "
                 "`bireme down`, then `bireme up --cpu 3 --memory 2Gi`"
             ),
         ),
+        (AskForNone("vm", ["nvidia.com/gpu"]), "ask for less of nvidia.com/gpu: this machine has no more"),
         (
-            {"cpu": 1000, "nvidia.com/gpu": 1, "pods": 110},
-            "ask for less of nvidia.com/gpu: this machine has no more",
+            LabelNode("vm", {"zone": "mars"}),
+            (
+                "give this machine's node the labels: `kubectl label --overwrite node vm zone=mars`,"
+                " or change the nodeSelector that asks for them"
+            ),
+        ),
+        (
+            WriteProfile("q", "small", {"cpu": 2000}),
+            (
+                "write the key small of the ConfigMap resource-shapes in namespace home, such as"
+                " `kubectl -n home patch configmap resource-shapes --type=merge"
+                """ -p '{"data": {"small": "{cpu: 2}"}}'`"""
+                " (`kubectl -n home create configmap resource-shapes` makes it),"
+                " or take resourceShapeProfile out of queue q"
+            ),
         ),
     ],
-    ids=["chosen", "devices"],
+    ids=["node", "nodes", "pod", "pods", "larger machine", "device", "labels", "profile"],
 )
-def test_on_this_machine_nobody_is_told_to_add_nodes(asked: dict[str, int], text: str) -> None:
-    assert remedy_text(AddNodes(2, asked), here=True) == text
+def test_what_would_help_is_said_of_one_and_of_several(remedy: Remedy, text: str) -> None:
+    assert remedy_text(remedy, "home") == text
 
 
 def test_a_table_is_printed_as_kubectl_prints_it() -> None:

@@ -225,14 +225,14 @@ class Mirror:
 
 
 def read_profiles(data: dict[str, str]) -> Profiles:
-    """The shape profiles of a ConfigMap; one that can't be read is left out, and its queues say so."""
-    most = {}
+    """The shape profiles of a ConfigMap; one that can't be read is kept by name, and its queues say so."""
+    most, unreadable = {}, set()
     for key, text in data.items():
         try:
             most[key] = read_available(msgspec.yaml.decode(text, type=dict[str, str | int | float]))
         except (msgspec.MsgspecError, QuantityError, ValueError):
-            continue
-    return Profiles(most)
+            unreadable.add(key)
+    return Profiles(most, frozenset(unreadable))
 
 
 def _on(pod: Pod, node: str) -> Pod:

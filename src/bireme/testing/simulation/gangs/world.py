@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bireme.api.kinds import POD_GROUP, QUEUE
-from bireme.api.scheduler import SCHEDULER_NAME
+from bireme.api.scheduler import GROUP_LABEL, SCHEDULER_NAME
 from bireme.apiserver.deletion import DeleteOptions, Preconditions
 from bireme.apiserver.errors import StatusError
 from bireme.apiserver.kinds import NODE, OURS, POD, Kind
 from bireme.apiserver.rules import Object
-from bireme.scheduling.units import GROUP_LABEL
 from bireme.testing.simulation.cluster import NAMESPACE_OF_JOBS, Cluster, Write
 from bireme.testing.simulation.gangs.scenarios import GangScenario, Group
 

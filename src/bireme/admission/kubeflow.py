@@ -8,13 +8,16 @@ from bireme.admission.words import describe, join
 from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, MPIJobSpec, ReplicaSpec
 from bireme.api.names import KUBEFLOW_PATHS, WORKER_TYPE, launcher_name, pod_name
 from bireme.api.paths import Path
+from bireme.api.scheduler import QUEUE_LABEL
 
 _REPLICA_SPECS: Path = ("spec", "mpiReplicaSpecs")
+_SCHEDULING: Path = ("spec", "runPolicy", "schedulingPolicy")
 
 
 def check(job: MPIJob, out: Findings) -> None:
     """Report every problem that the schema can't."""
     spec = job.spec
+    queue = _check_queue(job, out)
     _check_types(spec, out)
     workers = spec.mpi_replica_specs.get(WORKER, ReplicaSpec())
     own = job.metadata.name or job.metadata.generate_name
@@ -22,10 +25,21 @@ def check(job: MPIJob, out: Findings) -> None:
     check_derived_names(job.metadata, derived, out)
     for name, replica in spec.mpi_replica_specs.items():
         where = (*_REPLICA_SPECS, name, "template")
-        check_template(replica.template, where, out, may_queue=False)
+        check_template(replica.template, where, out, queued=bool(queue), may_queue=False)
         check_reserved(replica.template, where, out, paths=KUBEFLOW_PATHS)
     _check_main_container(spec, workers, out)
     _check_policies(spec, out)
+    _check_minimum(spec, out, queued=bool(queue))
+
+
+def _check_queue(job: MPIJob, out: Findings) -> str:
+    """Return the queue that the job names, empty if none."""
+    policy = job.spec.run_policy.scheduling_policy if job.spec.run_policy else None
+    queue, label = policy.queue if policy else "", job.metadata.labels.get(QUEUE_LABEL, "")
+    if queue and label and queue != label:
+        message = f"{describe(queue)} differs from the job's label {QUEUE_LABEL}, {describe(label)}"
+        out.error((*_SCHEDULING, "queue"), "queue", message, value=queue, hint="remove one of the two")
+    return queue or label
 
 
 def _check_types(spec: MPIJobSpec, out: Findings) -> None:
@@ -83,11 +97,16 @@ def _check_policies(spec: MPIJobSpec, out: Findings) -> None:
             hint="set restartPolicy to OnFailure or Always",
             at_key=True,
         )
+
+
+def _check_minimum(spec: MPIJobSpec, out: Findings, *, queued: bool) -> None:
+    policy, where = spec.run_policy, (*_SCHEDULING, "minAvailable")
     total = sum(replica.replicas for replica in spec.mpi_replica_specs.values())
     minimum = policy.scheduling_policy.min_available if policy and policy.scheduling_policy else None
-    if minimum is not None and minimum <= total:
-        message = "has no effect yet: Kubeflow's jobs are not queued"
-        out.warn(("spec", "runPolicy", "schedulingPolicy", "minAvailable"), "ignored", message, at_key=True)
+    if minimum is not None and minimum <= total and not queued:
+        message = "has no effect: the job names no queue"
+        hint = f"set `queue` beside it, or the job's label {QUEUE_LABEL}"
+        out.warn(where, "ignored", message, hint=hint, at_key=True)
     if minimum is not None and minimum > total:
         message = f"{minimum} pods can never be there: the job has {total}"
-        out.error(("spec", "runPolicy", "schedulingPolicy", "minAvailable"), "range", message, value=minimum)
+        out.error(where, "range", message, value=minimum)

@@ -87,7 +87,7 @@ def _check_overridden(
     ):
         if spec.get(field):
             out.error(
-                (*path, field), "queued", why, hint=f"remove `{field}` or `spec.scheduler`", at_key=True
+                (*path, field), "queued", why, hint=f"remove `{field}`, or the queue of the job", at_key=True
             )
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
-from bireme.api.job import MAX_REPLICAS, TEMPLATE, FirstFailure, PodTemplate, Tasks
+from bireme.api.job import MAX_REPLICAS, QUEUE_PATTERN, TEMPLATE, FirstFailure, PodTemplate, Tasks
 from bireme.api.meta import Condition, ListMeta, ObjectMeta
 from bireme.api.model import Model, Rule, field, immutable
 
@@ -31,8 +31,21 @@ class SchedulingPolicy(Model, frozen=True):
 
     min_available: Annotated[
         int | None,
-        field("How many pods must fit before any starts; all when left out.", minimum=1, format="int32"),
+        field(
+            "How many pods must fit before any starts, where the job names a queue; all when left out.",
+            minimum=1,
+            format="int32",
+        ),
     ] = None
+    queue: Annotated[
+        str,
+        field(
+            "Name of the Queue; the job's label scheduler.tensorstack.dev/queue when left out. Without "
+            "either the cluster's own scheduler places each pod by itself.",
+            maxLength=63,
+            pattern=f"^$|{QUEUE_PATTERN}",
+        ),
+    ] = ""
 
 
 class RunPolicy(Model, frozen=True):

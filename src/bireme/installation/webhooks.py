@@ -11,7 +11,7 @@ from bireme.api.kinds import (
     QUEUE,
     Kind,
 )
-from bireme.api.scheduler import SCHEDULER_NAME
+from bireme.api.scheduler import QUEUE_LABEL, SCHEDULER_NAME
 from bireme.installation.engines import ENGINE
 from bireme.installation.expressions import Choice, Merged, Namespace, Value, text
 from bireme.installation.names import WATCHED, WEBHOOKS, account_user, cluster_name
@@ -34,10 +34,16 @@ QUEUE_POLICY: Final = "bireme.dev/queue-failure-policy"
 """What was asked for, as an annotation: it tells a choice from a change that somebody made afterwards."""
 
 _OURS: Final = (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB, QUEUE, POD_GROUP)
-_QUEUED_JOB: Final = "has(object.spec.scheduler) && has(object.spec.scheduler.t9kScheduler)"
+_QUEUED_JOB: Final = (
+    "(has(object.spec.scheduler) && has(object.spec.scheduler.t9kScheduler))"
+    f" || (request.kind.group == '{KUBEFLOW_MPI_JOB.group}'"
+    " && ((has(object.spec.runPolicy) && has(object.spec.runPolicy.schedulingPolicy)"
+    " && has(object.spec.runPolicy.schedulingPolicy.queue))"
+    f" || (has(object.metadata.labels) && '{QUEUE_LABEL}' in object.metadata.labels)))"
+)
 _QUEUED_POD: Final = f"has(object.spec.schedulerName) && object.spec.schedulerName == '{SCHEDULER_NAME}'"
-# Children of a job whose own queue was asked about; thousands of pods need not ask one by one. Jobs of
-# Kubeflow can't name a queue, so nobody was asked about theirs.
+# Children of a job whose own queue was asked about; thousands of pods need not ask one by one. Templates of
+# Kubeflow's jobs may name another queue in their labels, so theirs ask.
 _NOT_A_CHILD: Final = (
     "!(request.userInfo.username == '%s' && has(object.metadata.ownerReferences)"
     " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
@@ -89,8 +95,8 @@ def _validation() -> Tree:
 
 
 def _queued_jobs() -> Tree:
-    """Kubeflow's MPIJobs are not asked about: they name no queue. Their pods may, and are."""
-    rules = [_rule(GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB)]
+    ours = [_rule(GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB)]
+    rules = Choice(KUBEFLOW_ON, [*ours, _rule(KUBEFLOW_MPI_JOB)], ours)
     conditions = [_OF_OUR_ENGINE, {"name": "queued", "expression": _QUEUED_JOB}]
     return _queue_webhook(JOB_QUEUES, rules, conditions)
 

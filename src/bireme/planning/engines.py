@@ -12,10 +12,12 @@ import msgspec
 from bireme.api.core import Pod
 from bireme.api.generic import GenericJob
 from bireme.api.job import JobStatus
+from bireme.api.kubeflow import WORKER
+from bireme.api.kubeflow import MPIJob as KubeflowMPIJob
 from bireme.api.scheduler import SCHEDULER_GROUP_VERSION
 from bireme.planning.actions import Action, AnnotatePod, Create, CreatePod, DeletePod, Manifest
-from bireme.planning.identity import QUEUE_LABELS
-from bireme.planning.observed import BatchJob, Job, Observed, Plan
+from bireme.planning.identity import QUEUE_LABELS, queue_place
+from bireme.planning.observed import Job, Observed, Plan, Status
 from bireme.planning.replicas import FINISHED, is_final
 
 OWN: Final = ("bireme", "t9k")
@@ -145,16 +147,21 @@ def in_words_of(name: str, observed: Observed, made: Plan) -> Plan:
     if gang is None:
         return made
     engine = ENGINES[name]
-    assert isinstance(made.status, JobStatus)
     words = engine.alone if engine.alone is not None and _has_lost_members(made.status) else engine.words
     translated = (_translated(action, engine, gang, words) for action in made.actions)
     actions = [action for action in translated if action is not None]
-    if engine.farewell and made.status.phase in FINISHED:
+    if engine.farewell and _has_ended(made.status):
         actions += _farewell(engine, gang, observed, actions)
     return msgspec.structs.replace(made, actions=tuple(actions))
 
 
-def _has_lost_members(status: JobStatus) -> bool:
+def _has_ended(status: Status) -> bool:
+    if isinstance(status, JobStatus):
+        return status.phase in FINISHED
+    return any(each.type in FINISHED and each.status == "True" for each in status.conditions)
+
+
+def _has_lost_members(status: Status) -> bool:
     return any(is_final(record) for task in status.tasks for record in task.replicas)
 
 
@@ -174,16 +181,17 @@ def _stays(pod: Pod) -> bool:
 
 
 def _gang(job: Job) -> Gang | None:
-    scheduler = getattr(job.spec, "scheduler", None)
-    asked = scheduler.t9k_scheduler if scheduler is not None else None
-    if asked is None or not isinstance(job, BatchJob):
+    place = queue_place(job)
+    if place is None:
         return None
-    return Gang(job.metadata.name, asked.queue, asked.priority, _members(job))
+    return Gang(job.metadata.name, place.queue, place.priority, _members(job))
 
 
-def _members(job: BatchJob) -> dict[str, int]:
+def _members(job: Job) -> dict[str, int]:
     if isinstance(job, GenericJob):
         return {spec.type: spec.replicas for spec in job.spec.replica_specs}
+    if isinstance(job, KubeflowMPIJob):
+        return {"launcher": 1, "worker": job.spec.mpi_replica_specs[WORKER].replicas}
     return {"launcher": 1, "worker": job.spec.worker.replicas}
 
 

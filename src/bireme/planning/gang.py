@@ -5,26 +5,27 @@ from collections.abc import Iterable, Sequence
 from bireme.api.scheduler import SCHEDULER_GROUP_VERSION
 from bireme.planning.actions import Action, Create, DeleteObject, Manifest, UpdatePodGroup
 from bireme.planning.engines import has_groups
-from bireme.planning.identity import child_metadata
-from bireme.planning.observed import BatchJob, Child
+from bireme.planning.identity import child_metadata, queue_place
+from bireme.planning.observed import Child, Job
 from bireme.planning.replicas import Replica
 
 
-def build_pod_group(job: BatchJob, members: int) -> Manifest | None:
+def build_pod_group(job: Job, members: int) -> Manifest | None:
     """The PodGroup of a queued job, named after it; None without a queue."""
-    gang = job.spec.scheduler.t9k_scheduler if job.spec.scheduler is not None else None
-    if gang is None:
+    place = queue_place(job)
+    if place is None:
         return None
+    minimum = members if place.minimum is None else min(place.minimum, members)
     return {
         "apiVersion": SCHEDULER_GROUP_VERSION,
         "kind": "PodGroup",
         "metadata": child_metadata(job, job.metadata.name),
-        "spec": {"minMember": members, "queue": gang.queue, "priority": gang.priority},
+        "spec": {"minMember": minimum, "queue": place.queue, "priority": place.priority},
     }
 
 
 def create_pod_group(
-    job: BatchJob, replicas: Sequence[Replica], children: Iterable[Child], engine: str = "bireme"
+    job: Job, replicas: Sequence[Replica], children: Iterable[Child], engine: str = "bireme"
 ) -> list[Action]:
     """Create the group unless it is there, or the engine has no such thing."""
     group = build_pod_group(job, _members(replicas)) if has_groups(engine) else None

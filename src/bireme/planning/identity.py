@@ -1,11 +1,12 @@
 """Who a child belongs to: names, labels, owner references and the mode annotation."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bireme.api.generic import GenericJob
-from bireme.api.kubeflow import KUBEFLOW_GROUP_VERSION
+from bireme.api.kubeflow import KUBEFLOW_GROUP_VERSION, SchedulingPolicy
 from bireme.api.kubeflow import MPIJob as KubeflowMPIJob
 from bireme.api.names import LAUNCHER_TYPE, launcher_name, pod_name
+from bireme.api.scheduler import GROUP_LABEL, QUEUE_LABEL, ROLE_LABEL
 from bireme.planning.observed import Job
 
 MODE_ANNOTATION: Final = "bireme.dev/mode"
@@ -49,17 +50,31 @@ def replica_labels(job: Job, replica_type: str, index: int) -> dict[str, str]:
     return own
 
 
+class QueuePlace(NamedTuple):
+    """Where a job is queued. `minimum` is how many pods start together, None for all."""
+
+    queue: str
+    priority: int = 0
+    minimum: int | None = None
+
+
+def queue_place(job: Job) -> QueuePlace | None:
+    """Return where the job is queued; None if the cluster's own scheduler places its pods."""
+    if isinstance(job, KubeflowMPIJob):
+        run_policy = job.spec.run_policy
+        policy = (run_policy.scheduling_policy if run_policy is not None else None) or SchedulingPolicy()
+        queue = policy.queue or job.metadata.labels.get(QUEUE_LABEL, "")
+        return QueuePlace(queue, minimum=policy.min_available) if queue else None
+    gang = job.spec.scheduler.t9k_scheduler if job.spec.scheduler is not None else None
+    return QueuePlace(gang.queue, gang.priority) if gang is not None else None
+
+
 def queue_labels(job: Job, replica_type: str) -> dict[str, str]:
     """Labels by which the gang scheduler knows a pod; none without a queue."""
-    scheduler = getattr(job.spec, "scheduler", None)
-    gang = scheduler.t9k_scheduler if scheduler is not None else None
-    if gang is None:
+    place = queue_place(job)
+    if place is None:
         return {}
-    return {
-        f"{QUEUE_LABELS}/group-name": job.metadata.name,
-        f"{QUEUE_LABELS}/queue": gang.queue,
-        f"{QUEUE_LABELS}/role": replica_type,
-    }
+    return {GROUP_LABEL: job.metadata.name, QUEUE_LABEL: place.queue, ROLE_LABEL: replica_type}
 
 
 def owner_reference(job: Job) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from bireme.planning.cleanup import Policy, clean_up
 from bireme.planning.conditions import Say
 from bireme.planning.conflict import describe_conflicts
 from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
-from bireme.planning.identity import replica_name
+from bireme.planning.gang import create_pod_group, delete_pod_group, shrink_pod_group
+from bireme.planning.identity import queue_place, replica_name
 from bireme.planning.kubeflow_pods import RIGHTS, build_children, pod_creator
 from bireme.planning.observed import NameConflict, Observed, Plan
 from bireme.planning.outcome import (
@@ -272,7 +273,12 @@ class _Pass:
         if self._may_meet_strangers(missing):
             wanted = [manifest for manifest in wanted if manifest["kind"] not in RIGHTS]
             making = [replica for replica in missing if replica.type == WORKER_TYPE]
-        children = missing_children(wanted, self.observed.children)
+        engine = self.observed.settings.gang_engine
+        children: list[Action] = [
+            *create_pod_group(self.job, replicas, self.observed.children, engine),
+            *shrink_pod_group(replicas, self.observed.children),
+            *missing_children(wanted, self.observed.children),
+        ]
         create = pod_creator(self.job, self.observed)
         pods: list[CreatePod] = [create(replica) for replica in making]
         says: dict[str, tuple[bool, str, str]] = {CREATED: _JOB_CREATED}
@@ -343,6 +349,8 @@ class _Pass:
         actions = clean_up(self.clean_policy, self.observed.pods, replicas)
         if not any(isinstance(a, DeletePod) and a.name == replicas[0].name for a in actions):
             actions += stop(replicas[0])
+        if all(pod.status.phase in FINISHED for pod in self.observed.pods):
+            actions += delete_pod_group(self.observed.children)
         ttl, ended = self.policy.ttl_seconds_after_finished, self.status.completion_time
         wake_at = None
         if ttl is not None and ended is not None:
@@ -359,6 +367,8 @@ class _Pass:
             return []
         wanted = {("Pod", replica.name) for replica in replicas}
         wanted |= {(m["kind"], m["metadata"]["name"]) for m in build_children(self.job, self.observed)}
+        if queue_place(self.job) is not None:
+            wanted.add(("PodGroup", self.job.metadata.name))
         return [conflict for conflict in self.observed.taken if (conflict.kind, conflict.name) in wanted]
 
     def _report_conflict(self, replicas: Sequence[Replica], conflicts: Sequence[NameConflict]) -> Plan:

@@ -30,7 +30,7 @@ from bireme.run.webhooks import WebhookOptions, Webhooks
 from support.cluster_world import connect, until
 from support.control_plane import ControlPlane
 from support.installation import Installation, apply, audited
-from support.jobs import TEMPLATE, colossalai, generic, mpi
+from support.jobs import TEMPLATE, colossalai, generic, kubeflow, mpi
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -44,7 +44,7 @@ Scene = Callable[[Client], Awaitable[None]]
 @pytest.fixture(scope="module")
 def installation(plane: ControlPlane) -> Iterator[Installation]:
     """Everything but a controller. Webhooks must answer, so that one that is not called is noticed."""
-    made = Installation(plane, HOME, {"webhooks": {"failurePolicy": "Fail"}})
+    made = Installation(plane, HOME, {"webhooks": {"failurePolicy": "Fail"}, "kubeflow": {"enabled": True}})
     made.apply()
     apply(plane, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}}])
     yield made
@@ -244,10 +244,22 @@ def queued_objects(name: str) -> list[tuple[Any, dict[str, Any]]]:
         (JOBS, generic("j", scheduler=scheduler)),
         (resource_of(MPI_JOB), mpi("j", scheduler=scheduler)),
         (resource_of(COLOSSALAI_JOB), colossalai("j", scheduler=scheduler)),
+        (resource_of(KUBEFLOW_MPI_JOB), kubeflow_in(name)),
+        (resource_of(KUBEFLOW_MPI_JOB), kubeflow_labelled(name)),
         (GROUPS, queued_group(name)),
         (PODS, queued_pod({"scheduler.tensorstack.dev/queue": name})),
         (PODS, queued_pod({"scheduler.tensorstack.dev/group-name": f"of-{name}"})),
     ]
+
+
+def kubeflow_in(name: str) -> dict[str, Any]:
+    return kubeflow("j", runPolicy={"schedulingPolicy": {"queue": name}})
+
+
+def kubeflow_labelled(name: str) -> dict[str, Any]:
+    job = kubeflow("j")
+    job["metadata"]["labels"] = {"scheduler.tensorstack.dev/queue": name}
+    return job
 
 
 def queued_pod(labels: dict[str, str]) -> dict[str, Any]:
@@ -302,7 +314,9 @@ async def is_let_in(client: Client, resource: Any, obj: dict[str, Any], queue: s
     try:
         await client.create(resource, PLACE, obj, dry_run=True)
     except Forbidden as error:
-        if "queues.bireme.dev" in error.message and f"may not use the queue {queue}: " in error.message:
+        is_there = queue in (NARROW, OPEN)
+        why = f"may not use the queue {queue}: " if is_there else f"there is no queue {queue}: "
+        if "queues.bireme.dev" in error.message and why in error.message:
             return False
         raise
     return True
@@ -328,6 +342,19 @@ def owned_by(kind: Kind | None) -> dict[str, Any]:
     return pod
 
 
+async def is_let_into_the_group_of_its_job(controller: Client) -> None:
+    """A pod of a Kubeflow MPIJob is let into the PodGroup of that job, and into no other's."""
+    owners = owned_by(KUBEFLOW_MPI_JOB)["metadata"]["ownerReferences"]
+    for name, own in (("of-the-job", owners), ("of-another", [{**owners[0], "uid": "2"}])):
+        group = queued_group(NARROW)
+        group["metadata"] = {"name": name, "ownerReferences": own}
+        await controller.create(GROUPS, PLACE, group)
+        pod = queued_pod({"scheduler.tensorstack.dev/group-name": name})
+        pod["metadata"]["ownerReferences"] = owners
+        assert await is_let_in(controller, PODS, pod, NARROW) is (own is owners)
+        await controller.delete(GROUPS, PLACE, name)
+
+
 def test_the_controller_is_not_asked_about_what_it_makes_for_a_job_that_was(
     installation: Installation,
 ) -> None:
@@ -345,6 +372,7 @@ def test_the_controller_is_not_asked_about_what_it_makes_for_a_job_that_was(
                 MPI_JOB: True,
             }.items():
                 assert await is_let_in(controller, PODS, owned_by(kind), NARROW) is allowed, kind
+            await is_let_into_the_group_of_its_job(controller)
         async with connect(plane, str(plane.kubeconfig_for("bob"))) as bob:
             assert not await is_let_in(bob, PODS, owned_by(GENERIC_JOB), NARROW)
             # Nor can a job get there by its template: the controller would not be asked about its pods.

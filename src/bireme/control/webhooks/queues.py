@@ -1,28 +1,22 @@
 """Who may use a queue: namespaces that it selects, and users with the verb `use` on it."""
 
-from typing import Any, Final
+from typing import Final
 
 from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB, POD_GROUP, QUEUE, find_kind
-from bireme.api.scheduler import DEFAULT_QUEUE
+from bireme.api.scheduler import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, queue_named_by
 from bireme.control.quotas import quota_warning
 from bireme.control.webhooks.reviews import Object, Request, allow, deny
 from bireme.kube.client import Client
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import NAMESPACES, Resource, resource_of
-from bireme.planning.identity import QUEUE_LABELS
 from bireme.scheduling.labels import selects
 
 REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
-GROUP_LABEL: Final = f"{QUEUE_LABELS}/group-name"
-QUEUE_LABEL: Final = f"{QUEUE_LABELS}/queue"
 _QUEUES: Final = resource_of(QUEUE)
 _POD_GROUPS: Final = resource_of(POD_GROUP)
-# Kubeflow's jobs can't name a queue: where their pods do, nobody was asked.
-_JOBS_WITH_QUEUES: Final = {
-    (kind.api_version, kind.kind) for kind in JOB_KINDS if kind is not KUBEFLOW_MPI_JOB
-}
+_JOBS: Final = {(kind.api_version, kind.kind) for kind in JOB_KINDS}
 
 
 class QueueAccess:
@@ -37,19 +31,26 @@ class QueueAccess:
         if self._is_our_child(request) or not self._names_a_queue_anew(request):
             return allow(request)
         assert request.object is not None
-        try:
-            queue = await self._queue_of(request.object, request.namespace)
-        except NotFound:
-            # Whoever makes that group later chooses its queue, and would let this pod in.
-            group, _ = _named(request.object)
-            message = f"there is no PodGroup {group} yet: create it before its pods"
-            return deny(request, 403, "Forbidden", message)
+        name, queue = _named(request.object)
+        if name:
+            try:
+                group = await self._client.get(_POD_GROUPS, request.namespace, name)
+            except NotFound:
+                # Whoever makes that group later chooses its queue, and would let this pod in.
+                message = f"there is no PodGroup {name} yet: create it before its pods"
+                return deny(request, 403, "Forbidden", message)
+            if self._is_in_its_jobs_group(request, group):
+                return allow(request)
+            queue = _queue_of_group(group)
         if queue is None:
             return allow(request)
         found = await self._find(queue)
         if await self._may_use(request, queue, found):
             warning = quota_warning(request.object, found) if found is not None else None
             return allow(request, warnings=[warning] if warning else [])
+        if found is None:
+            message = f"there is no queue {queue}: `kubectl get queues` lists them"
+            return deny(request, 403, "Forbidden", message)
         user = request.user_info.username
         message = (
             f"{user} may not use the queue {queue}: its namespaceSelector does not select the namespace"
@@ -58,25 +59,31 @@ class QueueAccess:
         return deny(request, 403, "Forbidden", message)
 
     def _is_our_child(self, request: Request) -> bool:
-        """What the controller makes for a job, whose own queue was asked about."""
+        """What the controller makes for a job, whose own queue was asked about.
+
+        The template of an MPIJob of Kubeflow may name a queue in labels, where nobody was asked: of its pods,
+        only those in the PodGroup of the same job count.
+        """
         if request.user_info.username != self._controller_user:
             return False
-        owners = _metadata(request.object).get("ownerReferences") or ()
-        return any(
-            owner.get("controller") and (owner.get("apiVersion"), owner.get("kind")) in _JOBS_WITH_QUEUES
-            for owner in owners
+        owner = _controller_of(request.object)
+        kind = find_kind(_text(request.object, "apiVersion"), _text(request.object, "kind"))
+        is_kubeflow = owner.get("apiVersion") == KUBEFLOW_MPI_JOB.api_version
+        return (owner.get("apiVersion"), owner.get("kind")) in _JOBS and (
+            not is_kubeflow or kind is POD_GROUP
         )
+
+    def _is_in_its_jobs_group(self, request: Request, group: Object) -> bool:
+        """Whether the controller makes a pod for the job that it made the PodGroup for."""
+        owner = _controller_of(group).get("uid")
+        is_same = bool(owner) and owner == _controller_of(request.object).get("uid")
+        return is_same and request.user_info.username == self._controller_user
 
     def _names_a_queue_anew(self, request: Request) -> bool:
         """A change that leaves the queue as it is needs no permission: not even a finalizer could go."""
         if request.object is None:
             return False
         return request.old_object is None or _named(request.object) != _named(request.old_object)
-
-    async def _queue_of(self, obj: Object, namespace: str) -> str | None:
-        """Raises NotFound for a pod whose group is not there."""
-        group, queue = _named(obj)
-        return _queue_of_group(await self._client.get(_POD_GROUPS, namespace, group)) if group else queue
 
     async def _find(self, queue: str) -> Object | None:
         try:
@@ -122,7 +129,7 @@ def _named(obj: Object) -> tuple[str, str | None]:
     if kind is POD_GROUP:
         return "", _queue_of_group(obj)
     if kind is not None:
-        return "", _queue_of_job(obj)
+        return "", queue_named_by(obj)
     labels = _metadata(obj).get("labels") or {}
     return str(labels.get(GROUP_LABEL) or ""), str(labels.get(QUEUE_LABEL) or DEFAULT_QUEUE)
 
@@ -131,11 +138,14 @@ def _queue_of_group(obj: Object) -> str:
     return str((obj.get("spec") or {}).get("queue") or DEFAULT_QUEUE)
 
 
-def _queue_of_job(obj: Object) -> str | None:
-    scheduler: Any = (obj.get("spec") or {}).get("scheduler") or {}
-    gang = scheduler.get("t9kScheduler") or {}
-    queue = gang.get("queue")
-    return str(queue) if queue else None
+def _controller_of(obj: Object | None) -> Object:
+    """Return the controller reference of an object; empty if it has none."""
+    owners: list[Object] = _metadata(obj).get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def _text(obj: Object | None, field: str) -> str:
+    return str((obj or {}).get(field) or "")
 
 
 def _metadata(obj: Object | None) -> Object:

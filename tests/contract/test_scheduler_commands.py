@@ -177,3 +177,60 @@ def test_the_table_of_queues_shows_what_they_hold(scheduled_plane: ControlPlane,
         assert len(rows) == len(listed) + 1
 
     play(scheduled_plane, tmp_path, "table", scene, "1")
+
+
+def test_tenant_sees_queues_and_the_groups_of_its_namespace(
+    scheduled_plane: ControlPlane, tmp_path: Path
+) -> None:
+    bireme = Bireme(tmp_path)
+
+    async def scene(world: QueuedWorld, _ask: Ask) -> None:
+        main = await world.add_queue("main", quota={"requests": {"cpu": "2"}})
+        shut = await world.add_queue("shut", closed=True)
+        await world.create(queued("runs", main, 1, "500m"))
+        await world.wait_bound("runs", 1)
+        await world.create(queued("waits", shut, 1))
+        await world.wait_reason("waits", "QueueClosed")
+        name = f"tenant-{world.namespace}"
+        kinds = "--resource=queues.scheduler.tensorstack.dev"
+        scheduled_plane.kubectl("create", "clusterrole", name, "--verb=get,list", kinds)
+        scheduled_plane.kubectl(
+            "create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=tenant"
+        )
+        kinds = "--resource=pods,podgroups.scheduler.tensorstack.dev"
+        scheduled_plane.kubectl("create", "role", name, "--verb=get,list", kinds, "-n", world.namespace)
+        binding = (f"--role={name}", "--user=tenant", "-n", world.namespace)
+        scheduled_plane.kubectl("create", "rolebinding", name, *binding)
+        config = str(scheduled_plane.kubeconfig_for("tenant"))
+
+        async def ask(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+            where = ("--kubeconfig", config, "-n", world.namespace)
+            return await asyncio.to_thread(bireme, *args, *where, **more)
+
+        def simulate(job: dict[str, Any], code: int) -> Awaitable[subprocess.CompletedProcess[str]]:
+            return ask("simulate", "-f", "-", input=yaml.safe_dump(job), code=code)
+
+        async def holds() -> bool:
+            table = await ask("queue")
+            assert "nodes and other namespaces may not be read" in table.stderr
+            rows = [row.split() for row in table.stdout.splitlines()]
+            return [main, "0", "yes", "yes", "25%", "1", "0", "cpu=500m", "cpu=2"] in rows
+
+        await until(holds)
+        line = await ask("queue", shut)
+        assert line.stdout.splitlines()[1].split()[:4] == [
+            "1",
+            f"{world.namespace}/waits",
+            "0",
+            "QueueClosed",
+        ]
+        assert "there is no queue nosuch" in (await ask("queue", "nosuch", code=1)).stderr
+        assert "QueueClosed" in (await simulate(queued("new", shut, 1), 1)).stdout
+        assert "WaitingForQuota" in (await simulate(queued("new", main, 2, "900m"), 1)).stdout
+        fits = await simulate(queued("new", main, 1, "1"), 3)
+        assert f"queue {main} lets it start, if nodes have room" in fits.stdout
+        assert "whether there is room can't be told" in fits.stderr
+        for sort in ("clusterrole", "clusterrolebinding"):
+            scheduled_plane.kubectl("delete", sort, name)
+
+    play(scheduled_plane, tmp_path, "tenant", scene, "1")

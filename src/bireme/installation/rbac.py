@@ -140,9 +140,14 @@ KUBEFLOW_EDIT_RULES: Final = (Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, _ALL_
 VIEW_RULES: Final = (
     Rule(GENERIC_JOB.group, _BATCH, READ),
     Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("get",)),
-    Rule(QUEUE.group, _QUEUEING, READ),
-    Rule(QUEUE.group, _below(_QUEUEING, "status"), ("get",)),
+    Rule(POD_GROUP.group, (POD_GROUP.plural,), READ),
+    Rule(POD_GROUP.group, _below((POD_GROUP.plural,), "status"), ("get",)),
 )
+QUEUE_VIEW_RULES: Final = (
+    Rule(QUEUE.group, (QUEUE.plural,), READ),
+    Rule(QUEUE.group, _below((QUEUE.plural,), "status"), ("get",)),
+)
+"""In the cluster, as Queues have no namespace: a binding in a namespace grants nothing of them."""
 KUBEFLOW_VIEW_RULES: Final = (
     Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, READ),
     Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "status"), ("get",)),
@@ -181,6 +186,8 @@ def build_rbac() -> list[Part]:
         *cluster_grant(f"{WEBHOOKS}-trust", TRUST_RULES, WEBHOOKS_ON, OWN_CERTIFICATES),
         _user_role("edit", EDIT_RULES, ("edit", "admin")),
         _user_role("view", VIEW_RULES, ("view", "edit", "admin")),
+        _user_role("queues-view", QUEUE_VIEW_RULES, ("view", "edit", "admin")),
+        Part(_queue_readers(), (Value("rbac.aggregate"), Value("rbac.readQueues"))),
         _user_role("kubeflow-edit", KUBEFLOW_EDIT_RULES, ("edit", "admin"), KUBEFLOW_ON),
         _user_role("kubeflow-view", KUBEFLOW_VIEW_RULES, ("view", "edit", "admin"), KUBEFLOW_ON),
     ]
@@ -225,6 +232,18 @@ def _binding(kind: str, name: Any, namespace: Any, holder: str) -> Tree:
         "metadata": metadata(name, _component(holder), namespace),
         "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": holder, "namespace": Namespace()}],
+    }
+
+
+def _queue_readers() -> Tree:
+    """Let whoever is known to the cluster read Queues: `kubectl get bireme` asks for them."""
+    name = cluster_name("bireme-queues-view")
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata(name, "controller"),
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": "system:authenticated"}],
     }
 
 

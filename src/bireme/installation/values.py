@@ -121,6 +121,13 @@ class Rbac(Group, frozen=True):
         bool,
         Meta(description="Add the kinds to the cluster's roles view, edit and admin."),
     ] = True
+    read_queues: Annotated[
+        bool,
+        Meta(
+            description="Let every authenticated user read Queues, which belong to no namespace: a role in "
+            "one does not reach them."
+        ),
+    ] = True
 
 
 class CertManager(Group, frozen=True):

@@ -326,7 +326,7 @@ def told(entry: dict[str, Any]) -> str:
 def test_no_rule_is_wider_than_it_may_be() -> None:
     """No wildcard, nothing by which one could rise, no Secrets of everybody, exec in one role alone."""
     assert resolve(account_user("x"), Known({}, "x", "")) == f"system:serviceaccount:x:{CONTROLLER}"
-    for rule in (*RULES, *rbac.PLACED_RULES, *rbac.EDIT_RULES, *rbac.VIEW_RULES):
+    for rule in (*RULES, *rbac.PLACED_RULES, *rbac.EDIT_RULES, *rbac.VIEW_RULES, *rbac.QUEUE_VIEW_RULES):
         words = {rule.group, *rule.resources, *rule.verbs}
         assert not words & {"*", "escalate", "bind", "impersonate", "proxy"}, rule
         if "secrets" in rule.resources:

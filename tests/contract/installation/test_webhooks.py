@@ -288,6 +288,21 @@ def test_who_may_use_a_queue_is_asked_of_jobs_groups_and_pods(installation: Inst
     play(installation, scene)
 
 
+def test_tenant_with_role_edit_lists_all_kinds_of_bireme(installation: Installation) -> None:
+    plane = installation.plane
+
+    async def scene(_admin: Client) -> None:
+        await asyncio.to_thread(apply, plane, queue_objects())
+        await until(functools.partial(may_edit, plane))
+
+    play(installation, scene)
+    config = plane.kubeconfig_for("bob")
+    listed = plane.kubectl("get", "bireme", "-o", "name", "-n", PLACE, kubeconfig=config)
+    assert f"queue.scheduler.tensorstack.dev/{OPEN}" in listed.stdout.splitlines()
+    refused = plane.kubectl("delete", "queue", OPEN, kubeconfig=config, check=False)
+    assert "Forbidden" in refused.stderr
+
+
 def test_a_pod_is_not_let_in_for_a_group_whose_queue_nobody_knows_yet(installation: Installation) -> None:
     """Whoever makes the group later may put it into a queue that the pod's own user may not use."""
     labels = {"scheduler.tensorstack.dev/group-name": "later", "scheduler.tensorstack.dev/queue": OPEN}

@@ -40,6 +40,25 @@ def check(job: GenericJob, out: Findings) -> None:
         _check_service_ports(spec.service.ports, ("spec", "service", "ports"), out)
     _check_variables(spec, counts, out)
     run_mode.check(spec.run_mode, counts, out)
+    _check_clean_up(spec, counts, out)
+
+
+def _check_clean_up(spec: GenericJobSpec, counts: Mapping[str, int], out: Findings) -> None:
+    """Warn where the job can end while replicas run, and nothing says what happens to them.
+
+    Without failure rules one failure ends the job; without success rules all replicas have ended.
+    """
+    total = sum(counts.values())
+    sizes = [sum(map(len, rule.values())) for rule in (*spec.success_rules, *spec.failure_rules)]
+    if not spec.failure_rules:
+        sizes.append(1)
+    if spec.clean_up_policy is None and any(size < total for size in sizes):
+        out.warn(
+            ("spec", "cleanUpPolicy"),
+            "pods-left-running",
+            "not set: replicas that run when the job ends go on running",
+            hint="set it to Unfinished or All, or to None to keep them without this warning",
+        )
 
 
 def _check_counts(spec: GenericJobSpec, out: Findings) -> None:

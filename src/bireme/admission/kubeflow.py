@@ -30,6 +30,7 @@ def check(job: MPIJob, out: Findings) -> None:
     _check_main_container(spec, workers, out)
     _check_policies(spec, out)
     _check_minimum(spec, out, queued=bool(queue))
+    _check_clean_up(spec, out)
 
 
 def _check_queue(job: MPIJob, out: Findings) -> str:
@@ -96,6 +97,18 @@ def _check_policies(spec: MPIJobSpec, out: Findings) -> None:
             f"has no effect with the launcher's restartPolicy {launcher.restart_policy}",
             hint="set restartPolicy to OnFailure or Always",
             at_key=True,
+        )
+
+
+def _check_clean_up(spec: MPIJobSpec, out: Findings) -> None:
+    """Warn where nothing says what happens to the workers: by default they run on, and cost."""
+    inner = spec.run_policy.clean_pod_policy if spec.run_policy else None
+    if spec.clean_pod_policy is None and inner is None:
+        out.warn(
+            ("spec", "cleanPodPolicy"),
+            "workers-left-running",
+            "not set: workers go on running after the job has ended",
+            hint="set it to Running or All, or to None to keep them without this warning",
         )
 
 

@@ -170,12 +170,12 @@ class GenericJobSpec(Model, frozen=True):
     )
     run_mode: Annotated[RunMode | None, RUN_MODE] = None
     clean_up_policy: Annotated[
-        CleanUpPolicy,
+        CleanUpPolicy | None,
         field(
-            "Which pods are deleted when the job ends: None keeps all, Unfinished deletes those that have "
-            "not ended, All deletes every one."
+            "Which pods are deleted when the job ends: None (the default) keeps all, Unfinished deletes "
+            "those that have not ended, All deletes every one."
         ),
-    ] = "None"
+    ] = None
     scheduler: Annotated[SchedulePolicy | None, SCHEDULER] = None
 
 

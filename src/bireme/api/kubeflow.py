@@ -15,8 +15,8 @@ CleanPodPolicy = Literal["None", "Running", "All"]
 RestartPolicyType = Literal["Always", "OnFailure", "Never", "ExitCode"]
 
 _CLEAN_POD_POLICY = field(
-    "Which pods are deleted when the job ends: None keeps all, Running deletes those that have not "
-    "ended, All deletes every one, the launcher too."
+    "Which pods are deleted when the job ends: None (the default) keeps all, Running deletes those that "
+    "have not ended, All deletes every one, the launcher too."
 )
 _RETRIES = (
     "How often failed pods are replaced before the job fails; only those whose restartPolicy is not Never."
@@ -112,7 +112,7 @@ class MPIJobSpec(Model, frozen=True):
         int, field("Slots of each worker in the hostfile.", minimum=1, maximum=4096, format="int32")
     ] = 1
     backoff_limit: Annotated[int, field(_RETRIES, **_BACKOFF_LIMIT)] = 6
-    clean_pod_policy: Annotated[CleanPodPolicy, _CLEAN_POD_POLICY] = "None"
+    clean_pod_policy: Annotated[CleanPodPolicy | None, _CLEAN_POD_POLICY] = None
     active_deadline_seconds: Annotated[
         int | None,
         field(

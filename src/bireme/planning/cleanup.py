@@ -1,7 +1,7 @@
 """Which pods go when a job has ended."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from bireme.api.core import Pod
 from bireme.api.generic import GenericJob
@@ -10,12 +10,13 @@ from bireme.planning.observed import BatchJob
 from bireme.planning.replicas import FINISHED, Replica, is_final
 
 Policy = Literal["none", "unfinished", "all"]
+_OF_GENERIC: Final[dict[str, Policy]] = {"None": "none", "Unfinished": "unfinished", "All": "all"}
 
 
 def policy_of(job: BatchJob) -> Policy:
     """The job's own word, whichever of its spellings was used."""
     if isinstance(job, GenericJob):
-        return {"None": "none", "Unfinished": "unfinished", "All": "all"}[job.spec.clean_up_policy]  # type: ignore[return-value]
+        return _OF_GENERIC[job.spec.clean_up_policy or "None"]
     return job.spec.run_policy.clean_up
 
 

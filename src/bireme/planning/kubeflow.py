@@ -103,7 +103,7 @@ class _Pass:
 
     @property
     def clean_policy(self) -> Policy:
-        return _CLEAN[self.policy.clean_pod_policy or self.job.spec.clean_pod_policy]
+        return _CLEAN[self.policy.clean_pod_policy or self.job.spec.clean_pod_policy or "None"]
 
     @property
     def deadline(self) -> datetime | None:

@@ -18,7 +18,7 @@ def test_replicas_and_restart_policy_of_a_generic_job() -> None:
     spec = default(job)["spec"]
     assert spec["replicaSpecs"][0]["replicas"] == 1
     assert spec["replicaSpecs"][0]["restartPolicy"] == {"policy": "OnFailure", "limit": 0}
-    assert spec["cleanUpPolicy"] == "None"
+    assert "cleanUpPolicy" not in spec
 
 
 def test_nothing_is_filled_into_a_pod_template() -> None:

@@ -363,10 +363,15 @@ class Controller:
 
     def _child_changed(self, old: Any, new: Any) -> None:
         child = new if new is not None else old
+        is_gone = old is not None and (new is None or new.metadata.uid != old.metadata.uid)
         for owner in child.metadata.owner_references:
             if owner.controller:
                 key = self._key_of(owner.api_version, owner.kind, child.metadata.namespace, owner.name)
                 if key is not None:
+                    if is_gone:
+                        self._unwatched.doubt(owner.uid)
+                        # A name that a job waits for, as after the deletion of an earlier job of its name.
+                        self._taken.pop(self._uid_of(key), None)
                     self._look_soon(key)
 
     def _look_soon(self, key: JobKey) -> None:

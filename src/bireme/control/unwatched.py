@@ -12,7 +12,7 @@ from bireme.planning.observed import Child, Job
 
 KINDS: Final = ("Secret", "ServiceAccount", "Role", "RoleBinding")
 TRUSTED_SECONDS: Final = 30.0
-"""How long what we made, or met, is taken to be there: no job pays for a look while it starts."""
+"""How long a child that we created or found is taken to exist: no job pays for a look while it starts."""
 
 
 class Unwatched:
@@ -21,6 +21,7 @@ class Unwatched:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._there: dict[str, dict[tuple[str, str], float]] = {}
+        self._doubted: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._there)
@@ -34,6 +35,15 @@ class Unwatched:
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._there.pop(uid, None)
+        self._doubted.discard(uid)
+
+    def doubt(self, uid: str) -> None:
+        """Look at a job's children again before it gets its next pods, however new they are.
+
+        To be called when a pod of the job is gone: whoever deleted it may have deleted its Secret, too.
+        """
+        if uid in self._there:
+            self._doubted.add(uid)
 
     def has(self, uid: str, kind: str) -> bool:
         return any(each == kind for each, _ in self._there.get(uid, ()))
@@ -46,17 +56,21 @@ class Unwatched:
         ]
 
     def are_in_doubt(self, job: Job) -> bool:
-        """Whether it is long since all of them were known to be there."""
-        known = self._there.get(job.metadata.uid)
-        return known is not None and any(
-            self._client.clock.now() - at > TRUSTED_SECONDS for at in known.values()
-        )
+        """Whether it is long since all of them were known to be there, or a pod has gone since."""
+        uid = job.metadata.uid
+        known = self._there.get(uid)
+        if known is None:
+            return False
+        now = self._client.clock.now()
+        return uid in self._doubted or any(now - at > TRUSTED_SECONDS for at in known.values())
 
     async def look_again(self, job: Job) -> None:
         """Forget those that are gone, or another's by now: the next plan makes them anew.
 
         To be asked before pods are made: one that lacks its Secret would wait for it for ever.
         """
+        # Before the first look: a pod that goes meanwhile raises new doubt.
+        self._doubted.discard(job.metadata.uid)
         known = self._there.get(job.metadata.uid, {})
         for child in self.children(job):
             if await self._is_there(job, child):

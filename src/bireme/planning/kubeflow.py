@@ -24,7 +24,7 @@ from bireme.planning.cause import first_failure
 from bireme.planning.children import missing_children
 from bireme.planning.cleanup import Policy, clean_up
 from bireme.planning.conditions import Say
-from bireme.planning.conflict import describe_conflicts
+from bireme.planning.conflict import NAME_CONFLICT, describe_conflicts
 from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.gang import create_pod_group, delete_pod_group, shrink_pod_group
 from bireme.planning.identity import queue_place, replica_name
@@ -54,10 +54,8 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 DISRUPTED: Final = "Disrupted"
-NAME_CONFLICT: Final = "NameConflict"
 _CLEAN: Final[dict[str, Policy]] = {"None": "none", "Running": "unfinished", "All": "all"}
 _PERMANENT_EXIT_CODES: Final = range(1, 128)
-_CONFLICT_RETRY: Final = timedelta(seconds=30)
 _JOB_CREATED: Final = (True, "JobCreated", "the job has been created")
 
 Records = dict[tuple[str, int], ReplicaStatus]
@@ -372,12 +370,12 @@ class _Pass:
         return [conflict for conflict in self.observed.taken if (conflict.kind, conflict.name) in wanted]
 
     def _report_conflict(self, replicas: Sequence[Replica], conflicts: Sequence[NameConflict]) -> Plan:
-        message = describe_conflicts(self.job, conflicts)
+        report = describe_conflicts(self.job, conflicts)
+        message = report.message
         known = any(c.reason == NAME_CONFLICT and c.message == message for c in self.status.conditions)
         records = {(replica.type, replica.index): seen(replica) for replica in replicas}
         status = self._status(records, {CREATED: (True, NAME_CONFLICT, message)})
-        actions = () if known else (EmitEvent("Warning", NAME_CONFLICT, message),)
-        return Plan(actions, status, self.now + _CONFLICT_RETRY)
+        return Plan(() if known else (report.event,), status, self.now + report.retry)
 
     # ---- status
 

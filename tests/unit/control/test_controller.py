@@ -19,6 +19,7 @@ from bireme.kube.clock import Clock, SystemClock
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import (
     CONFIG_MAPS,
+    EVENTS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -128,8 +129,9 @@ def test_a_deleted_job_leaves_nothing_once_the_garbage_is_collected() -> None:
     ],
     ids=["mpi", "colossalai", "service account", "role", "role binding"],
 )
+@pytest.mark.parametrize("seconds", [0, TRUSTED_SECONDS], ids=["right after the start", "later"])
 def test_what_nobody_watches_is_there_again_when_pods_are_made_again(
-    manifest: dict[str, Any], resource: Resource, name: str
+    manifest: dict[str, Any], resource: Resource, name: str, seconds: float
 ) -> None:
     """Without it they would wait for ever, or be refused."""
     clock = SettableClock()
@@ -142,7 +144,7 @@ def test_what_nobody_watches_is_there_again_when_pods_are_made_again(
         await world.wait_phase(manifest, "Running")
         before = await world.client.get(resource, world.namespace, name)
         await world.client.delete(resource, world.namespace, name)
-        clock.ahead += TRUSTED_SECONDS
+        clock.ahead += seconds
         await world.evict("job-worker-1")
 
         async def is_back() -> bool:
@@ -155,6 +157,33 @@ def test_what_nobody_watches_is_there_again_when_pods_are_made_again(
         await world.wait_pods(*names)
 
     play(scene, clock)
+
+
+def test_a_job_waits_without_a_warning_for_the_pods_of_its_deleted_predecessor() -> None:
+    async def scene(world: World, store: Store, _controller: Controller) -> None:
+        await world.create(GENERIC)
+        await world.wait_pods("job-worker-0", "job-worker-1")
+        await world.delete_job(GENERIC)
+        await world.create(GENERIC)
+
+        async def waits() -> bool:
+            return any(e["reason"] == "NameConflict" for e in await events(world))
+
+        await until(waits)
+        while collect(store, now()):
+            pass
+        await world.wait_pods("job-worker-0", "job-worker-1")
+        await world.run()
+        await world.wait_phase(GENERIC, "Running")
+        said = [e for e in await events(world) if e["reason"] == "NameConflict"]
+        assert {e["type"] for e in said} == {"Normal"}
+        assert "of the deleted GenericJob job (uid " in said[0]["message"]
+
+    play(scene)
+
+
+async def events(world: World) -> list[dict[str, Any]]:
+    return (await world.client.list(EVENTS, world.namespace, type=dict)).items
 
 
 def test_a_history_that_was_compacted_is_listed_again() -> None:

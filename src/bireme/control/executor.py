@@ -1,6 +1,7 @@
 """Makes a plan so: the only place that writes to a job's children."""
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -87,7 +88,7 @@ class Executor:
     async def apply(self, job: Job, actions: Sequence[Action]) -> Done:
         """Do what the plan asks for, events excepted, children before pods."""
         done = Done()
-        for stage in _stages(actions):
+        for stage in stages(actions):
             done = _joined(done, await self._stage(job, stage))
             if done.troubles or done.taken:
                 break
@@ -199,9 +200,13 @@ class Executor:
         self._expectations.add(job.metadata.uid, written)
 
 
-def _stages(actions: Sequence[Action]) -> list[list[Action]]:
-    """Children, then what goes, then pods, then the rest; within a stage order does not matter."""
+def stages(actions: Sequence[Action]) -> list[list[Action]]:
+    """Children, then what goes, then pods, then the rest; within a stage order does not matter.
+
+    RoleBindings follow the other children: the API server looks up the Role that they grant.
+    """
     children: list[Action] = []
+    bindings: list[Action] = []
     leaving: list[Action] = []
     pods: list[Action] = []
     rest: list[Action] = []
@@ -209,13 +214,15 @@ def _stages(actions: Sequence[Action]) -> list[list[Action]]:
         match action:
             case CreatePod():
                 pods.append(action)
+            case Create() if action.kind == "RoleBinding":
+                bindings.append(action)
             case Create() | UpdateConfigMap() | UpdatePodGroup():
                 children.append(action)
             case DeletePod() | StopPod() | AnnotatePod():
                 leaving.append(action)
             case DeleteObject() | DeleteJob():
                 rest.append(action)
-    return [stage for stage in (children, leaving, pods, rest) if stage]
+    return [stage for stage in (children, bindings, leaving, pods, rest) if stage]
 
 
 def _owner(metadata: ObjectMeta) -> OwnerReference | None:
@@ -228,15 +235,35 @@ def _joined(one: Done, other: Done) -> Done:
     return Done(one.troubles + other.troubles, one.taken + other.taken, one.created + other.created)
 
 
+_FORBIDDEN: Final = (
+    (re.compile(r"admission webhook"), "Refused"),
+    (re.compile(r"exceeded quota"), "QuotaExceeded"),
+    (re.compile(r"failed quota: .*must specify"), "QuotaMustSpecify"),
+    (re.compile(r"violates PodSecurity"), "PodSecurityViolation"),
+    (re.compile(r"error looking up service account"), "ServiceAccountNotFound"),
+    (re.compile(r"because it is being terminated"), "NamespaceTerminating"),
+    (re.compile(r" cannot \S+ resource "), "Forbidden"),
+    (re.compile(r"attempting to grant RBAC permissions not currently held"), "Forbidden"),
+    (re.compile(r"cannot set blockOwnerDeletion|cannot set an ownerRef"), "Forbidden"),
+)
+"""Reasons for a 403 by what the API server says: it answers so for RBAC and for admission plugins alike."""
+
+
 def trouble_of(action: Action, error: ApiError) -> Trouble:
-    """What to tell of a refused action."""
-    what = _what(action)
-    if isinstance(error, Forbidden) and "exceeded quota" in error.message:
-        return Trouble("QuotaExceeded", f"{what}: {error.message}")
-    # Before Forbidden: a webhook that denies a request answers with 403 as well.
+    """Return the reason and message of a refused action.
+
+    `Forbidden` means that the controller's account lacks a permission. What an admission plugin or a
+    webhook refuses has a reason of its own, or `Refused`.
+    """
+    return Trouble(_reason(error), f"{_what(action)}: {error.message}")
+
+
+def _reason(error: ApiError) -> str:
+    if isinstance(error, Forbidden):
+        return next((reason for said, reason in _FORBIDDEN if said.search(error.message)), "Refused")
     if isinstance(error, Invalid) or "admission webhook" in error.message:
-        return Trouble("Refused", f"{what}: {error.message}")
-    return Trouble(error.reason or type(error).__name__, f"{what}: {error.message}")
+        return "Refused"
+    return error.reason or type(error).__name__
 
 
 def _what(action: Action) -> str:

@@ -97,8 +97,7 @@ class Site:
                 "name": "bireme-passwd",
                 **kept,
                 "command": self.sh("passwd", _ETC),
-                # Equal, so that a worker with equal requests and limits keeps its quality of service.
-                "resources": {"requests": dict(_SMALL), "limits": dict(_SMALL)},
+                **_init_resources(container.get("resources") or {}),
                 "volumeMounts": [self._config_mount(), {"name": "bireme-etc", "mountPath": _ETC}],
                 "terminationMessagePolicy": "FallbackToLogsOnError",
             }
@@ -205,6 +204,30 @@ def small_resources(resources: dict[str, Any]) -> Manifest:
     limits = {name: amount for name, amount in (resources.get("limits") or {}).items() if name in _SMALL}
     requests = {name: _smaller(amount, limits.get(name)) for name, amount in _SMALL.items()}
     return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _init_resources(resources: dict[str, Any]) -> Manifest:
+    """Resources of an init container that change neither a pod's requests nor its quality of service.
+
+    A pod requests the larger of its init containers and the sum of its containers: so the init container
+    asks for no more than the main one. Where request and limit of the main one are equal, its are too.
+    """
+    main_requests, main_limits = resources.get("requests") or {}, resources.get("limits") or {}
+    requests: Manifest = {}
+    limits: Manifest = {}
+    for name, amount in _SMALL.items():
+        limit = main_limits.get(name)
+        # Kubernetes takes a limit for the request that is left out.
+        request = main_requests.get(name, limit)
+        if request is None:
+            continue
+        requests[name] = _smaller(amount, request)
+        if limit is not None:
+            is_fixed = parse_quantity(limit).nanos == parse_quantity(request).nanos
+            limits[name] = requests[name] if is_fixed else limit
+    chosen = {"requests": requests, "limits": limits}
+    given = {field: amounts for field, amounts in chosen.items() if amounts}
+    return {"resources": given} if given else {}
 
 
 def _smaller(amount: str, limit: Any) -> Any:

@@ -60,7 +60,7 @@ def test_an_image_that_can_not_be_pulled_is_named(stage: Stage) -> None:
 
     def says_why(found: dict[str, Any]) -> bool:
         conditions = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
-        return "Image" in str(conditions.get("Running", {}).get("message"))
+        return "registry.example/not-there:1" in str(conditions.get("Running", {}).get("message"))
 
     status = stage.wait(("mpijobs.batch.tensorstack.dev", "pull"), says_why)["status"]
     assert status["phase"] == "Pending"

@@ -57,6 +57,7 @@ class PodStatus(Slice, frozen=True, gc=False):
 
 class PodContainer(Slice, frozen=True, gc=False):
     name: str = ""
+    image: str = ""
     resources: dict[str, Any] = {}
 
 

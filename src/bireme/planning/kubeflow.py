@@ -42,6 +42,7 @@ from bireme.planning.outcome import (
 from bireme.planning.pods import main_container_name
 from bireme.planning.replicas import FINISHED, Replica, gone, has_run, observe, seen, stop
 from bireme.planning.rules import Verdict
+from bireme.planning.stalls import find_stall, next_look
 from bireme.planning.status import build_tasks, records_of
 from bireme.planning.timing import earliest
 from bireme.planning.waiting import WAITING_FOR_REPLICAS, build_event, find_reason, hold_back
@@ -242,8 +243,12 @@ class _Pass:
             return Plan((), self._status(records, {}), earliest(ready, self.deadline))
         leaving = [r for r in replicas if r.record.replacing and r.pod is not None]
         if leaving:
-            actions = [_delete(r) for r in leaving if r.pod and r.pod.metadata.deletion_timestamp is None]
-            return Plan(tuple(actions), self._status(records, {}), self.deadline)
+            actions: list[Action] = [
+                _delete(r) for r in leaving if r.pod and r.pod.metadata.deletion_timestamp is None
+            ]
+            says, events = self._stall(RESTARTING)
+            wake_at = earliest(self.deadline, next_look(self.observed.pods, self.now))
+            return Plan((*actions, *events), self._status(records, says), wake_at)
         cleared = {member: gone(record) if record.replacing else record for member, record in records.items()}
         return self._create(replicas, cleared)
 
@@ -289,17 +294,18 @@ class _Pass:
             says[RUNNING] = (True, "AllReplicasRan", "every replica has run")
             says[RESTARTING] = (False, "AllReplicasRan", "")
         wake_at, old = self.deadline, self._condition(RUNNING)
-        if not running and (found := find_reason(replicas, self.observed.children, old)):
+        stall = find_stall(self.observed.pods, self.now)
+        if not running and (found := find_reason(replicas, self.observed.children, stall)):
             told, retry_at = self._renewed(found)
             says[RUNNING] = told
             wake_at = earliest(wake_at, retry_at)
-            events += build_event(old, told)
+            events += build_event(old, told, stall)
         elif not running and old is not None and old.status == "False" and old.reason != RESTARTING:
             says[RUNNING] = (False, WAITING_FOR_REPLICAS, "")
         status = self._status(records, says)
         if running and not self._is(RUNNING):
             events.append(EmitEvent("Normal", RUNNING, "every replica has run"))
-        return Plan((*children, *pods, *events), status, wake_at)
+        return Plan((*children, *pods, *events), status, earliest(wake_at, next_look(self.observed.pods, self.now)))
 
     def _renewed(self, found: Say) -> tuple[Say, datetime | None]:
         """Return what Running says while the job waits, and when that may next change."""
@@ -311,6 +317,15 @@ class _Pass:
 
     def _condition(self, type_: str) -> JobCondition | None:
         return next((c for c in self.status.conditions if c.type == type_), None)
+
+    def _stall(self, type_: str) -> tuple[dict[str, tuple[bool, str, str]], list[Action]]:
+        """What is in the way of the pods, for a condition of this type, and an Event the first time."""
+        stall = find_stall(self.observed.pods, self.now)
+        if stall is None:
+            return {}, []
+        is_said = any(c.type == type_ and c.reason == stall.reason for c in self.status.conditions)
+        events: list[Action] = [] if is_said else [EmitEvent("Warning", stall.reason, stall.event)]
+        return {type_: (True, stall.reason, stall.message)}, events
 
     def _may_meet_strangers(self, missing: Sequence[Replica]) -> bool:
         """Whether what has a worker's name may be somebody else's: a launcher could run commands in it."""

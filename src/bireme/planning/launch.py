@@ -203,6 +203,11 @@ def _each_for_itself(
         {member: taken.record for member, taken in steps.items()},
         tuple(action for taken in steps.values() for action in taken.actions),
         earliest(*(taken.wake_at for taken in steps.values())),
+        events=tuple(
+            f"{replica.name} {taken.event}"
+            for replica, taken in zip(replicas, steps.values(), strict=True)
+            if taken.event
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from bireme.planning.observed import BatchJob, Observed, Plan
 from bireme.planning.outcome import EVICTED, PREEMPTED
 from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
 from bireme.planning.replicas import Mode, Replica, has_run, is_final, pod_mode
+from bireme.planning.stalls import Stall, describe_debug_exits, find_stall, next_look
 from bireme.planning.timing import earliest
 from bireme.planning.view import View
 from bireme.planning.waiting import WAITING_FOR_REPLICAS, build_event, find_reason, hold_back
@@ -91,8 +92,8 @@ def _live(view: View) -> Plan:
     actions += [*_surplus(view, replicas), *advance.actions]
     actions += [*_events(view.status, status, advance, replicas), *told.events]
     actions += [EmitEvent("Warning", reason, message) for reason, message in view.observed.troubles]
+    wake_at = earliest(advance.wake_at, told.wake_at, next_look(view.observed.pods, view.now))
     # Pods that were made before it is on record that the job goes on would be taken for those that leave.
-    wake_at = earliest(advance.wake_at, told.wake_at)
     return Plan(tuple(actions), status, wake_at, record_first=resuming)
 
 
@@ -155,20 +156,34 @@ class _Told(NamedTuple):
 def _tell_running(view: View, replicas: Sequence[Replica], advance: Advance, phase: JobPhase) -> _Told:
     """Say whether the job runs; if not, why it does not."""
     old, reported_at = condition(view.status, c.RUNNING), view.status.waiting_reported_at
+    stall = find_stall(view.observed.pods, view.now)
     if phase == "Running":
-        return _Told(Say(True, "AllReplicasRan", "every replica has run"))
+        return _tell_stalls_of_running(view, advance, stall)
     if phase == "Unknown":
         return _Told(Say(False, "Unknown", "nothing is heard of any replica"), reported_at)
     if lost := _new_loss(replicas, advance):
         return _Told(lost, reported_at)
-    if found := find_reason(replicas, view.observed.children, old):
+    if found := find_reason(replicas, view.observed.children, stall):
         say, reported_at, wake_at = hold_back(old, found, reported_at, view.now)
-        return _Told(say, reported_at, wake_at, build_event(old, say))
+        return _Told(say, reported_at, wake_at, build_event(old, say, stall))
     if old is not None and old.reason in _LOSSES and any(_is_to_come(replica) for replica in replicas):
         return _Told(Say(False, old.reason, old.message), reported_at)
     if advance.restarting:
         return _Told(Say(False, RESTARTING, "the whole job starts again"), reported_at)
     return _Told(Say(False, WAITING_FOR_REPLICAS, _waiting(advance.records.values())), reported_at)
+
+
+def _tell_stalls_of_running(view: View, advance: Advance, stall: Stall | None) -> _Told:
+    """Say that every replica has run, and which of them have stalled since; one Event for all that stall."""
+    say = Say(True, "AllReplicasRan", "every replica has run")
+    if _mode(view, {}) == "debug" and (exits := describe_debug_exits(advance.records.values())):
+        say = say._replace(message=exits)
+    if stall is None:
+        return _Told(say)
+    old = condition(view.status, c.RUNNING)
+    is_said = old is not None and (old.reason == stall.reason or stall.message in old.message)
+    events = () if is_said else (EmitEvent("Warning", stall.reason, stall.event),)
+    return _Told(say._replace(message=f"{say.message}; {stall.message}"), events=events)
 
 
 def _new_loss(replicas: Sequence[Replica], advance: Advance) -> Say | None:

@@ -22,7 +22,8 @@ from bireme.planning.observed import Job
 from bireme.planning.replicas import Mode
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-DEBUG_COMMAND: Final = ("sleep", "inf")
+DEBUG_COMMAND: Final = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep inf & wait $!")
+"""`sleep inf` that ends on SIGTERM: the kernel drops signals that PID 1 of a container does not handle."""
 
 
 class PodBuilder:

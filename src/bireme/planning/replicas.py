@@ -102,8 +102,10 @@ def step(
         return Step(record, stop_the_rest(replica))
     if replica.ended is None:
         return Step(record)
-    if replica.ended.end == "disrupted" or mode == "debug":
+    if replica.ended.end == "disrupted":
         return _disrupted(replica, record, now)
+    if mode == "debug":
+        return _ended_in_debug(replica, record, replica.ended, now)
     return _ended(replica, record, replica.ended, now, restarts)
 
 
@@ -184,6 +186,14 @@ def _disrupted(replica: Replica, record: ReplicaStatus, now: datetime) -> Step:
     ended = replica.ended or Outcome("disrupted")
     taken = _replace(replica, counted, why=ended.reason or "Exited")
     return msgspec.structs.replace(taken, event=f"{describe_loss(ended)} and is replaced")
+
+
+def _ended_in_debug(replica: Replica, record: ReplicaStatus, ended: Outcome, now: datetime) -> Step:
+    """Create the replica again, uncharged, but with the back-off of a disruption."""
+    taken = _disrupted(replica, record, now)
+    seconds = backoff.delay(taken.record.disruptions).total_seconds()
+    event = f"ended with exit code {ended.exit_code} in debug mode and is created again after {seconds:.0f} s"
+    return msgspec.structs.replace(taken, event=event)
 
 
 def _ended(

@@ -3,9 +3,10 @@
 The condition Running of a job that waits carries their reason and message, so that nobody has to look at
 PodGroups and pods. Sources, the first that says something:
 
-1. the PodGroup, while one of the job's pods has no node: the queue's reason, such as WaitingForQuota;
-2. the condition PodScheduled=False of a pod: the cluster scheduler's, such as Unschedulable;
-3. a container that waits for more than its start, such as ErrImagePull.
+1. a pod that does not end, because its node may be lost: no other copy starts before it has (`stalls`);
+2. the PodGroup, while one of the job's pods has no node: the queue's reason, such as WaitingForQuota;
+3. the condition PodScheduled=False of a pod: the cluster scheduler's, such as Unschedulable;
+4. what else keeps a pod on a node from starting, such as an image that can't be pulled (`stalls`).
 
 Messages hold numbers that change all the time. `hold_back` lets a job renew them once in RENEWAL at most, and
 asks to be woken when the next renewal is due. When the last one was is in the status: planning keeps nothing.
@@ -20,8 +21,8 @@ from bireme.api.meta import Condition
 from bireme.planning.actions import EmitEvent
 from bireme.planning.conditions import Say
 from bireme.planning.observed import Child
-from bireme.planning.outcome import STARTING
 from bireme.planning.replicas import FINISHED, Replica
+from bireme.planning.stalls import STUCK_TERMINATING, Stall
 from bireme.planning.words import some
 
 RENEWAL: Final = timedelta(seconds=5)
@@ -39,15 +40,17 @@ _PATIENT: Final = frozenset(
     }
 )
 """Reasons of a job that has but to wait; any other needs somebody to do something."""
-_ALIKE: Final = {"Fragmented": "WaitingForResources", "ImagePullBackOff": "ErrImagePull"}
+_ALIKE: Final = {"Fragmented": "WaitingForResources"}
 """Reasons that flip all the time and mean the same; a change between them is not worth an Event."""
 
 
-def find_reason(replicas: Sequence[Replica], children: Iterable[Child], old: Condition | None) -> Say | None:
+def find_reason(replicas: Sequence[Replica], children: Iterable[Child], stall: Stall | None) -> Say | None:
     """Return what the condition Running says of a job that waits; None where nothing is known."""
+    if stall is not None and stall.reason == STUCK_TERMINATING:
+        return _by_stall(stall)
     unscheduled = [(replica.name, replica.pod) for replica in replicas if _is_unscheduled(replica)]
     if not unscheduled:
-        return _by_containers(replicas, old)
+        return _by_stall(stall)
     for child in children:
         if child.waiting is not None and child.metadata.deletion_timestamp is None:
             return Say(False, child.waiting.reason, child.waiting.message[:MAX_MESSAGE])
@@ -57,7 +60,7 @@ def find_reason(replicas: Sequence[Replica], children: Iterable[Child], old: Con
         if pod is not None and (condition := _unscheduled_condition(pod)) is not None
     ]
     if not told:
-        return _by_containers(replicas, old)
+        return _by_stall(stall)
     reason, message = told[0][1].reason, told[0][1].message
     names = [name for name, condition in told if condition.reason == reason]
     return Say(False, reason, f"{some(names)}: {message}"[:MAX_MESSAGE])
@@ -81,29 +84,8 @@ def _unscheduled_condition(pod: Pod) -> Condition | None:
     return None
 
 
-def _by_containers(replicas: Sequence[Replica], old: Condition | None) -> Say | None:
-    """Return the reason of the first container that waits for more than its start."""
-    stuck = [(replica.name, *found) for replica in replicas if (found := _stuck_container(replica))]
-    if not stuck:
-        return None
-    _, reason, message = stuck[0]
-    # A back-off repeats an earlier failure, in older kubelets without its cause.
-    if reason in _ALIKE and old is not None and old.status == "False" and old.reason == _ALIKE[reason]:
-        return Say(False, old.reason, old.message)
-    names = some([name for name, other, _ in stuck if alike(other) == alike(reason)])
-    told = f"{names}: {message}" if message else f"{names} not running yet"
-    return Say(False, alike(reason), told[:MAX_MESSAGE])
-
-
-def _stuck_container(replica: Replica) -> tuple[str, str] | None:
-    pod = replica.pod
-    if pod is None or replica.record.replacing or not replica.record.waiting:
-        return None
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in STARTING:
-            return waiting.reason, waiting.message
-    return None
+def _by_stall(stall: Stall | None) -> Say | None:
+    return None if stall is None else Say(False, stall.reason, stall.message[:MAX_MESSAGE])
 
 
 def alike(reason: str) -> str:
@@ -130,8 +112,12 @@ def hold_back(
     return new, now, None
 
 
-def build_event(old: Condition | None, said: Say) -> list[EmitEvent]:
-    """Return the Event of a job that begins to wait, or that waits for another reason."""
+def build_event(old: Condition | None, said: Say, stall: Stall | None) -> list[EmitEvent]:
+    """Return the Event of a job that begins to wait, or that waits for another reason.
+
+    The Event of a stall says more than the condition, which must not change from one look to the next.
+    """
     if old is not None and old.status == "False" and alike(old.reason) == alike(said.reason):
         return []
-    return [EmitEvent("Normal" if said.reason in _PATIENT else "Warning", said.reason, said.message)]
+    message = stall.event if stall is not None and stall.reason == said.reason else said.message
+    return [EmitEvent("Normal" if said.reason in _PATIENT else "Warning", said.reason, message)]

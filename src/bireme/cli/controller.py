@@ -60,6 +60,13 @@ ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
     show_default=True,
     help="The webhook configurations to tell whom to trust.",
 )
+@click.option(
+    "--webhook-drain-seconds",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 600),
+    help="How long to go on serving them after SIGTERM, not ready, until nobody calls this replica.",
+)
 def command(
     kubeconfig: str | None,
     context: str | None,
@@ -74,6 +81,7 @@ def command(
     webhook_names: tuple[str, ...],
     webhook_certificates: str,
     webhook_configuration: str,
+    webhook_drain_seconds: float,
     log_format: str,
     *,
     leader_elect: bool,
@@ -96,7 +104,12 @@ def command(
     if controller_image:
         settings = msgspec.structs.replace(settings, controller_image=controller_image)
     served = WebhookOptions(
-        webhook_host, webhook_port, webhook_names, webhook_certificates == "own", webhook_configuration
+        webhook_host,
+        webhook_port,
+        webhook_names,
+        webhook_certificates == "own",
+        webhook_configuration,
+        webhook_drain_seconds,
     )
     options = Options(
         kubeconfig,

@@ -17,6 +17,10 @@ from bireme.installation.parts import Part, Tree, here
 from bireme.installation.rbac import SCHEDULER_ON, WEBHOOKS_ON
 
 HEALTH_PORT: Final = 8081
+DRAIN_SECONDS: Final = 10
+"""How long a replica serves webhooks after SIGTERM: kube-proxy on every node learns of it in that time."""
+GRACE_SECONDS: Final = 30
+"""Longer than draining, and than ending the work in hand."""
 NOBODY: Final = 65532
 """The user of our image."""
 IMAGE: Final = text("%s:%s", Value("image.repository"), FirstSet(Value("image.tag"), Version()))
@@ -98,7 +102,7 @@ def build_deployment(component: str, name: str, arguments: list[Any], ports: lis
         "tolerations": setting("tolerations"),
         "affinity": setting("affinity"),
         "topologySpreadConstraints": [_spread(component)],
-        "terminationGracePeriodSeconds": 30,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": NOBODY,
@@ -141,6 +145,7 @@ def _arguments() -> list[Any]:
         text("--webhook-port=%s", Value("webhooks.port")),
         text("--webhook-certificates=%s", certificates),
         text("--webhook-configuration=%s", cluster_name(WEBHOOKS)),
+        f"--webhook-drain-seconds={DRAIN_SECONDS}",
         keep,
         text("--log-format=%s", Value("controller.logFormat")),
     ]

@@ -1,4 +1,9 @@
-"""The webhooks of a cluster, put together."""
+"""The webhooks of a cluster, put together.
+
+A replica that is told to end is not ready from then on, but goes on serving for a while: every node, and the
+API server's own, needs some seconds to learn that the Service has one endpoint less. Meanwhile it neither
+leads nor keeps certificates.
+"""
 
 import asyncio
 import logging
@@ -30,6 +35,8 @@ class WebhookOptions(NamedTuple):
     names: tuple[str, ...] = ()
     own_certificates: bool = True
     configuration: str = WEBHOOKS
+    drain_seconds: float = 0.0
+    """How long webhooks are served after the process was told to end."""
 
 
 class Webhooks:
@@ -40,6 +47,7 @@ class Webhooks:
         self._options = options
         self._metrics = metrics
         self._is_serving = False
+        self._is_draining = False
         self._keeper = CertificateKeeper(
             client,
             namespace,
@@ -52,26 +60,40 @@ class Webhooks:
 
     def not_ready(self) -> list[str]:
         """What is in the way of serving."""
+        if self._is_draining:
+            return ["webhooks: this replica ends"]
         if self._is_serving:
             return []
         return [f"webhooks: {self._keeper.last_error or 'no certificate yet'}"]
 
     async def run(self) -> None:
-        """Keep certificates and serve until cancelled; raises OSError where the port can't be had."""
+        """Keep certificates and serve until cancelled, then drain.
+
+        Raises OSError where the port can't be had.
+        """
         await run_together(self._keeper.run(), self._serve())
 
     async def _serve(self) -> None:
         user = await self._who_we_are()
         await self._keeper.wait_ready()
-        app = build_app(QueueAccess(self._client, user), self._metrics)
+        app = build_app(QueueAccess(self._client, user), self._metrics, lambda: self._is_draining)
         runner = await serve(app, self._keeper.context, self._options.host, self._options.port)
         self._is_serving = True
         log.info("webhooks are served", extra={"port": self._options.port, "user": user})
         try:
             await asyncio.Event().wait()
         finally:
-            self._is_serving = False
-            await stop(runner)
+            try:
+                await self._drain()
+            finally:
+                self._is_serving = False
+                await stop(runner)
+
+    async def _drain(self) -> None:
+        self._is_draining = True
+        if self._options.drain_seconds:
+            log.info("webhooks drain", extra={"seconds": self._options.drain_seconds})
+            await self._client.clock.sleep(self._options.drain_seconds)
 
     async def _who_we_are(self) -> str:
         """The user as whom the API server knows us: what that user makes for jobs is not asked about."""

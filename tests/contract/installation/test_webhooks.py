@@ -36,6 +36,7 @@ pytestmark = pytest.mark.xdist_group("installation")
 
 HOME = "bireme-hooks"
 PLACE = "hooks"
+DRAIN_SECONDS = 10.0
 JOBS = resource_of(GENERIC_JOB)
 GROUPS = resource_of(POD_GROUP)
 Scene = Callable[[Client], Awaitable[None]]
@@ -75,6 +76,42 @@ async def serving(installation: Installation) -> AsyncIterator[None]:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def test_webhooks_answer_while_a_replica_drains(installation: Installation) -> None:
+    """As in a roll-out: the API server calls a replica that was told to end, until it has heard of that."""
+
+    async def main() -> None:
+        options = WebhookOptions(
+            "127.0.0.1", installation.webhook_port, ("127.0.0.1",), drain_seconds=DRAIN_SECONDS
+        )
+        kubeconfig = str(await asyncio.to_thread(installation.account_kubeconfig))
+        async with connect(installation.plane) as admin, connect(installation.plane, kubeconfig) as client:
+            task = asyncio.create_task(Webhooks(client, HOME, options, Metrics()).run())
+            await until(functools.partial(is_asked, admin))
+            task.cancel()
+            answers = [await is_asked(admin) for _ in range(20)]
+            assert not task.done(), "the replica drained too soon for this test"
+            assert all(answers)
+            await asyncio.wait([task])
+
+    asyncio.run(main())
+
+
+def test_a_deleted_secret_is_created_again_by_the_controllers_account(installation: Installation) -> None:
+    async def scene(client: Client) -> None:
+        before = await client.get(SECRETS, HOME, WEBHOOKS)
+        await client.delete(SECRETS, HOME, WEBHOOKS)
+        kubeconfig = str(await asyncio.to_thread(installation.account_kubeconfig))
+        async with connect(installation.plane, kubeconfig) as own:
+            keeper = CertificateKeeper(own, HOME, WEBHOOKS, WEBHOOKS, ("127.0.0.1",))
+            assert not await keeper.step()
+            assert await keeper.step()
+        after = await client.get(SECRETS, HOME, WEBHOOKS)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert set(after["data"]) == set(before["data"])
+
+    play(installation, scene)
 
 
 def wrong(name: str = "wrong") -> dict[str, Any]:

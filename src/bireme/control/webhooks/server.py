@@ -50,8 +50,10 @@ class _Court:
             self._waiting -= 1
 
 
-def build_app(access: QueueAccess, metrics: Metrics) -> web.Application:
-    """One path for each question."""
+def build_app(
+    access: QueueAccess, metrics: Metrics, is_draining: Callable[[], bool] = lambda: False
+) -> web.Application:
+    """One path for each question. While draining, connections are closed after their next answer."""
 
     court = _Court()
 
@@ -67,6 +69,14 @@ def build_app(access: QueueAccess, metrics: Metrics) -> web.Application:
         VALIDATE_PATH: validate,
         QUEUE_PATH: access.answer,
     }
+
+    async def close_while_draining(_request: web.Request, response: web.StreamResponse) -> None:
+        # An API server keeps connections: its next call would meet a process that has ended.
+        if is_draining():
+            response.headers["Connection"] = "close"
+            response.force_close()
+
+    app.on_response_prepare.append(close_while_draining)
     app.add_routes([web.post(path, _handler(path, answer, metrics)) for path, answer in answers.items()])
     return app
 

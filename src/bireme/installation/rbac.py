@@ -114,7 +114,11 @@ SCHEDULER_HOME_RULES: Final = (
 """In the namespace of the installation."""
 
 CERTIFICATE_READ_RULES: Final = (Rule("", ("secrets",), ("get",), (WEBHOOKS,)),)
-CERTIFICATE_WRITE_RULES: Final = (Rule("", ("secrets",), ("update",), (WEBHOOKS,)),)
+CERTIFICATE_WRITE_RULES: Final = (
+    Rule("", ("secrets",), ("update",), (WEBHOOKS,)),
+    # In case that Secret is deleted. A name can't bind creation, as with leases.
+    Rule("", ("secrets",), ("create",)),
+)
 """There too: the certificates of the webhooks, in a Secret that the installation brings, empty."""
 
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")

@@ -166,7 +166,7 @@ def _webhook(name: str, path: str, rules: Any) -> Tree:
 
 
 def _secret() -> Tree:
-    """Empty: the controller fills it in, and so needs no permission to create one."""
+    """Empty: the controller fills it in, and creates it again only where somebody has deleted it."""
     return {"apiVersion": "v1", "kind": "Secret", "metadata": here(WEBHOOKS, "webhooks"), "type": "Opaque"}
 
 

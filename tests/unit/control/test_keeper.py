@@ -1,4 +1,4 @@
-"""Certificates that somebody else makes: served as they are found, whatever the kind of their key."""
+"""Certificates in a Secret: served as they are found, and kept where they are our own."""
 
 import asyncio
 import base64
@@ -17,7 +17,8 @@ from cryptography.x509.oid import NameOID
 from bireme.control.webhooks.keeper import CertificateKeeper
 from bireme.kube.client import Client
 from bireme.kube.clock import utc_now
-from unit.kube.scripted import ScriptedTransport
+from bireme.kube.errors import NotFound
+from unit.kube.scripted import ScriptedTransport, status
 
 PKCS1, PKCS8 = serialization.PrivateFormat.TraditionalOpenSSL, serialization.PrivateFormat.PKCS8
 HOST = "bireme-webhooks.bireme-system.svc"
@@ -172,5 +173,40 @@ def test_what_is_not_complete_is_waited_for_and_leaves_what_is_served_alone() ->
             assert await world.find(good)
             assert await world.find(mixed)
             assert (await world.shown(authority.certificate)).serial_number == serial(good)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_registered", [True, False], ids=["registered", "being removed"])
+def test_a_deleted_secret_is_created_again_with_what_is_served(is_registered: bool) -> None:
+    async def main() -> None:
+        transport = ScriptedTransport()
+        keeper = CertificateKeeper(
+            Client(transport),
+            "bireme-system",
+            "bireme-webhooks",
+            "bireme-webhooks",
+            (HOST,),
+            renew=lambda current, *_arguments, **_options: current,
+        )
+        secret, gone = issuer().secret(ec_key(), PKCS8), (404, status(404, "NotFound"))
+        for answer in ((200, secret), gone, gone):
+            transport.answer(*answer)
+        assert await keeper.step()
+        configuration = (200, {"metadata": {"resourceVersion": "1"}, "webhooks": []})
+        for answer in (gone, *[configuration if is_registered else gone] * 2):
+            transport.answer(*answer)
+        if not is_registered:
+            with pytest.raises(NotFound):
+                await keeper.step()
+            return
+        transport.answer(201, secret)
+        assert not await keeper.step()
+        created = transport.sent[-1]
+        assert (created.method, created.path) == ("POST", "/api/v1/namespaces/bireme-system/secrets")
+        assert created.body["metadata"]["name"] == "bireme-webhooks"
+        assert created.body["metadata"]["labels"]["app.kubernetes.io/name"] == "bireme"
+        served = {name: created.body["data"][name] for name in secret["data"]}
+        assert served == secret["data"]
 
     asyncio.run(main())

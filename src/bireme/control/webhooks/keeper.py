@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import contextlib
 import logging
 import ssl
 import tempfile
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bireme.control.webhooks.certificates import Certificates, expiry, is_complete, renewed
+from bireme.installation.names import APP, selector
 from bireme.kube.client import Client
 from bireme.kube.clock import Clock, utc_now
-from bireme.kube.errors import Conflict, Invalid, KubeError, NotFound
+from bireme.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from bireme.kube.resources import SECRETS, Resource
 
 log = logging.getLogger("bireme.webhooks")
@@ -34,6 +36,7 @@ CONFIGURATIONS: Final = (
         namespaced=False,
     ),
 )
+_LABELS: Final = {**selector("webhooks"), "app.kubernetes.io/part-of": APP}
 _KEYS: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 """Where the Secret has the fields of Certificates; cert-manager's Secrets have all but the second."""
 
@@ -109,7 +112,12 @@ class CertificateKeeper:
 
     async def step(self) -> bool:
         """Look once; False if there is more to do soon."""
-        secret = await self._client.get(SECRETS, self._namespace, self._secret)
+        try:
+            secret = await self._client.get(SECRETS, self._namespace, self._secret)
+        except NotFound:
+            if not self._own or not await self._create_again():
+                raise
+            return False
         current = _read(secret)
         if self._own:
             kept = await self._keep(secret, current)
@@ -119,6 +127,22 @@ class CertificateKeeper:
         if is_complete(current) and current != self._served:
             self._serve(current)
         return self.is_ready
+
+    async def _create_again(self) -> bool:
+        """Create a Secret that somebody deleted, with what is served; False if it is not wanted any more.
+
+        Where the webhooks are not registered, the installation is being removed.
+        """
+        if not any([await self._find(resource) for resource in CONFIGURATIONS]):
+            return False
+        metadata = {"name": self._secret, "namespace": self._namespace, "labels": dict(_LABELS)}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+        if is_complete(self._served):
+            body["data"] = _data(self._served)
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(SECRETS, self._namespace, body)
+            log.warning("the Secret of the webhooks was deleted, and is created again")
+        return True
 
     async def _keep(self, secret: dict[str, Any], current: Certificates) -> Certificates | None:
         """Renew what is due, and publish it; None if another replica was faster."""

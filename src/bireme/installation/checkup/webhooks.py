@@ -109,8 +109,10 @@ def _certificate(facts: Facts) -> Iterator[Finding]:
     if not facts.layout.own_certificates:
         fix = why = f"`kubectl -n {facts.namespace} describe certificate {WEBHOOKS}`: cert-manager makes it"
     if certificate is None:
-        message = f"the Secret {WEBHOOKS} holds no certificate"
-        yield Finding("certificate-missing", "error", message, why)
+        message = f"the Secret {WEBHOOKS} is missing, or holds no certificate"
+        healing = f"the controller makes it again within a minute; if it does not, {APPLY}, and see: {why}"
+        fix = healing if facts.layout.own_certificates else why
+        yield Finding("certificate-missing", "error", message, fix)
     elif certificate.until <= facts.now:
         message = f"the certificate of the webhooks has ended at {certificate.until:%Y-%m-%d %H:%M} UTC"
         yield Finding("certificate-ended", "error", message, fix)

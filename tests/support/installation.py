@@ -98,6 +98,8 @@ class Installation:
         command = [
             str(BIREME),
             *self.arguments,
+            # No other replica takes over here, so that a test would only wait.
+            "--webhook-drain-seconds=0",
             *options,
             f"--kubeconfig={self.account_kubeconfig()}",
         ]

@@ -1,10 +1,12 @@
 """`bireme doctor`: check an installation on a cluster, and say what to fix."""
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
+from bireme.cli.durations import duration
 from bireme.cli.failures import USAGE, Failure, say
 from bireme.cli.places import Asked, cluster_options
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 PROBLEMS = 1
 UNREACHABLE = 3
+_PAUSE_SECONDS = 2.0
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
 
 
@@ -22,8 +25,13 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("er
     "-n", "--namespace", default="bireme-system", show_default=True, help="Where Bireme is installed."
 )
 @cluster_options
+@click.option(
+    "--wait", type=duration, help="Look again until there are no errors, but no longer than this, such as 2m."
+)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(namespace: str, kubeconfig: str | None, context: str | None, output: str) -> None:
+def command(
+    namespace: str, kubeconfig: str | None, context: str | None, wait: timedelta | None, output: str
+) -> None:
     """Check an installation on the cluster that --context, --kubeconfig or `bireme use` names.
 
     Looks at CRDs, the pods, lease and permissions of controller and scheduler, webhooks and their
@@ -34,13 +42,17 @@ def command(namespace: str, kubeconfig: str | None, context: str | None, output:
     """
     config = _cluster_config(Asked(kubeconfig=kubeconfig, context=context))
     say(f"on {config.server} ({config.source}), namespace {namespace}")
-    findings = _findings(config, namespace)
+    findings = _findings(config, namespace, wait or timedelta())
     if output == "json":
         click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         _show(findings)
-    if any(finding.severity == "error" for finding in findings):
+    if _is_broken(findings):
         raise SystemExit(PROBLEMS)
+
+
+def _is_broken(findings: "list[Finding]") -> bool:
+    return any(finding.severity == "error" for finding in findings)
 
 
 def _cluster_config(asked: Asked) -> "ClusterConfig":
@@ -60,24 +72,31 @@ def _cluster_config(asked: Asked) -> "ClusterConfig":
     )
 
 
-def _findings(config: "ClusterConfig", namespace: str) -> "list[Finding]":
+def _findings(config: "ClusterConfig", namespace: str, patience: timedelta) -> "list[Finding]":
+    """Look until nothing is broken, or until patience is over; return the last findings."""
     import asyncio
 
-    from bireme.installation.checkup import Facts, examine
+    from bireme.installation.checkup import examine
     from bireme.kube.client import Client
     from bireme.kube.errors import KubeError
     from bireme.kube.transport import HttpTransport
     from bireme.run.checkup import Examiner
 
-    async def look() -> Facts:
+    async def look() -> "list[Finding]":
         transport = HttpTransport(config)
+        client = Client(transport, field_manager="bireme-cli")
+        end = client.clock.now() + patience.total_seconds()
         try:
-            return await Examiner(Client(transport, field_manager="bireme-cli"), namespace).look()
+            while True:
+                findings = examine(await Examiner(client, namespace).look())
+                if not _is_broken(findings) or client.clock.now() + _PAUSE_SECONDS >= end:
+                    return findings
+                await client.clock.sleep(_PAUSE_SECONDS)
         finally:
             await transport.close()
 
     try:
-        return examine(asyncio.run(look()))
+        return asyncio.run(look())
     except KubeError as error:
         hint = error.hint or "`kubectl cluster-info` must work first; see --kubeconfig and --context"
         raise Failure(str(error), hint, UNREACHABLE) from error

@@ -29,6 +29,7 @@ from bireme.kube.resources import (
     CRDS,
     DEPLOYMENTS,
     LEASES,
+    NODES,
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -38,6 +39,8 @@ from bireme.kube.resources import (
 )
 
 NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+_SERVICE_NAME: Final = "kubernetes.io/service-name"
 _AT_ONCE: Final = 16
 _LEASE_PATIENCE_SECONDS: Final = 5.0
 _OTHER_OPERATORS: Final = ("mpi-operator", "training-operator")
@@ -66,6 +69,13 @@ class Examiner:
         configurations = await self._configurations(layout)
         used = await self._used_queues(crds)
         deployments = await self._list(DEPLOYMENTS, None)
+        certificate = await self._certificate(configurations)
+        answer = await self._probe(layout) if layout.webhooks and deployment else ""
+        queues = frozenset(each["metadata"]["name"] for each in await self._list_kind(QUEUE, crds))
+        has_dns = await self._has_dns()
+        closed = await self._closed_namespaces(crds)
+        endpoints = await self._endpoints(configurations)
+        not_ready = await self._nodes_not_ready()
         return Facts(
             self._namespace,
             __version__,
@@ -74,15 +84,17 @@ class Examiner:
             controller,
             schedulers[0] if schedulers else None,
             configurations,
-            await self._certificate(configurations),
-            await self._probe(layout) if layout.webhooks and deployment else "",
+            certificate,
+            answer,
             tuple(_named(deployments, _OTHER_OPERATORS)),
-            frozenset(each["metadata"]["name"] for each in await self._list_kind(QUEUE, crds)),
+            queues,
             used,
             bool(list(_named(deployments, _SCHEDULERS))),
-            bool(await self._list(SERVICES, "kube-system", {"k8s-app": "kube-dns"})),
-            await self._closed_namespaces(crds),
+            has_dns,
+            closed,
             tuple(dict.fromkeys(self._unseen)),
+            endpoints,
+            not_ready,
         )
 
     # ---- asking
@@ -148,7 +160,7 @@ class Examiner:
                 return again, True
         return lease, False
 
-    async def _denied(self, account: str, wanted: Sequence[Permission]) -> tuple[Permission, ...]:
+    async def _denied(self, account: str, wanted: Sequence[Permission]) -> tuple[Permission, ...] | None:
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(permission: Permission) -> bool:
@@ -159,7 +171,7 @@ class Examiner:
             answers = await asyncio.gather(*map(ask, wanted))
         except Forbidden:
             self._unseen.append(f"the permissions of the account {account}")
-            return ()
+            return None
         return tuple(permission for permission, allowed in zip(wanted, answers, strict=True) if not allowed)
 
     async def _is_allowed(self, account: str, permission: Permission) -> bool:
@@ -236,7 +248,32 @@ class Examiner:
             return "refused" if is_ours else error.message
         return "accepted"
 
+    async def _endpoints(self, configurations: tuple[Object | None, ...]) -> int | None:
+        """Count the ready endpoints of the Service that the webhooks are called by."""
+        clients = [
+            webhook["clientConfig"]
+            for configuration in configurations
+            for webhook in (configuration or {}).get("webhooks") or ()
+        ]
+        if not any(client.get("service") for client in clients):
+            return None
+        slices = await self._list(ENDPOINT_SLICES, self._namespace, {_SERVICE_NAME: WEBHOOKS})
+        if ENDPOINT_SLICES.full_name in self._unseen:
+            return None
+        endpoints = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
+        return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
+
     # ---- what else is there
+
+    async def _has_dns(self) -> bool:
+        """Whether a Service of the cluster's DNS was found, or may be there."""
+        found = await self._list(SERVICES, "kube-system", {"k8s-app": "kube-dns"})
+        return bool(found) or SERVICES.full_name in self._unseen
+
+    async def _nodes_not_ready(self) -> tuple[str, ...]:
+        return tuple(
+            node["metadata"]["name"] for node in await self._list(NODES, None) if not _is_ready_node(node)
+        )
 
     async def _used_queues(self, crds: dict[str, Object | None]) -> frozenset[str]:
         groups = await self._list_kind(POD_GROUP, crds)
@@ -261,6 +298,11 @@ def _named(deployments: list[Object], words: tuple[str, ...]) -> list[str]:
         if any(word in text for word in words for text in (metadata["name"], *images)):
             found.append(f"{metadata['namespace']}/{metadata['name']}")
     return found
+
+
+def _is_ready_node(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _lets_nothing_in(spec: Object) -> bool:

@@ -162,6 +162,29 @@ def test_all_is_well(clinic: Clinic) -> None:
     assert f"ok: the CRDs are those of version {__version__}" in result.stdout
 
 
+def test_a_tenant_gets_no_false_errors(clinic: Clinic) -> None:
+    """With the role edit in one namespace: what may not be seen is named, and is not said to be missing."""
+    plane, account = clinic.plane, {"name": "tenant", "namespace": "default"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": account,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", **account}],
+    }
+    apply(plane, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}, binding])
+    token = plane.kubectl("create", "token", "tenant", "-n", "default").stdout.strip()
+    config = json.loads(plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    path = plane.folder / "tenant.kubeconfig"
+    path.write_text(json.dumps(config))
+    result = CliRunner().invoke(cli, ["doctor", "-n", HOME, "--kubeconfig", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "0 errors, 1 warning" in result.stderr
+    assert "this user may not look at: customresourcedefinitions" in result.stdout
+    assert f"deployments.apps {CONTROLLER}" in result.stdout
+
+
 # ---- what can be broken, and is mended again
 
 Broken = Callable[[Clinic], contextlib.AbstractAsyncContextManager[None]]

@@ -1,4 +1,4 @@
-"""A checkup of webhooks, by facts alone: quiet about what was installed, loud about what was taken away."""
+"""A checkup, by facts alone: quiet about what was installed, loud about what was taken away."""
 
 import copy
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bireme import __version__
+from bireme.api.kinds import KINDS
 from bireme.installation.checkup import Facts, Finding, examine
 from bireme.installation.checkup.facts import Component
 from bireme.installation.checkup.permissions import needed
@@ -133,3 +134,87 @@ def test_webhooks_for_all_namespaces_need_the_groups_of_all() -> None:
 
     assert not reads_all_groups(VALUES["one-namespace"])
     assert reads_all_groups(VALUES["scheduler-of-one-namespace"])
+
+
+def pod(name: str, *, ready: bool, waiting: Object | None = None) -> Object:
+    state = {"waiting": waiting} if waiting else {"running": {}}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "controller", "image": "registry.example/bireme:9"}]},
+        "status": {
+            "conditions": conditions,
+            "containerStatuses": [{"name": "controller", "state": state}],
+        },
+    }
+
+
+def with_pods(facts: Facts, *pods: Object) -> Facts:
+    return facts._replace(controller=facts.controller._replace(pods=pods))
+
+
+def of_check(facts: Facts, check: str) -> Finding:
+    return next(finding for finding in examine(facts) if finding.check == check)
+
+
+def test_a_deployment_that_is_scaled_to_zero_is_said_to_be() -> None:
+    facts = facts_of({})
+    assert facts.controller.deployment is not None
+    facts.controller.deployment["spec"]["replicas"] = 0
+    finding = of_check(facts, "controller-scaled-to-zero")
+    assert finding.severity == "error"
+    assert "kubectl -n tools scale deployment bireme-controller --replicas=2" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("ready", "check", "severity"),
+    [(2, "controller-pod-waiting", "warning"), (0, "controller-not-ready", "error")],
+    ids=["during a roll-out", "at first"],
+)
+def test_an_image_that_can_not_be_pulled_is_named(ready: int, check: str, severity: str) -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+    pods = [pod(f"old-{index}", ready=True) for index in range(ready)]
+    finding = of_check(with_pods(facts_of({}), *pods, pod("new", ready=False, waiting=waiting)), check)
+    assert finding.severity == severity
+    assert "new: ImagePullBackOff (image registry.example/bireme:9): Back-off" in finding.message
+
+
+def test_a_service_without_endpoints_is_an_error() -> None:
+    finding = of_check(facts_of({})._replace(webhook_endpoints=0), "webhook-service")
+    assert (finding.severity, "bireme-webhooks" in finding.message) == ("error", True)
+    checks = [each.check for each in examine(facts_of({})._replace(webhook_endpoints=1))]
+    assert "webhook-service" not in checks
+
+
+def test_nodes_that_are_not_ready_are_named() -> None:
+    finding = of_check(facts_of({})._replace(nodes_not_ready=("a", "b")), "node-not-ready")
+    assert finding.message == "2 nodes are not ready: a, b"
+
+
+def test_a_user_who_may_see_nothing_gets_no_errors_and_one_warning() -> None:
+    crds = [f"customresourcedefinitions.apiextensions.k8s.io {kind.crd_name}" for kind in KINDS]
+    unseen = (
+        *crds,
+        f"deployments.apps {CONTROLLER}",
+        f"deployments.apps {SCHEDULER}",
+        "pods",
+        f"leases.coordination.k8s.io {CONTROLLER}",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io bireme-webhooks",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io bireme-webhooks",
+        "secrets bireme-webhooks",
+        "deployments.apps",
+        "queues.scheduler.tensorstack.dev",
+    )
+    facts = Facts(
+        HOME,
+        __version__,
+        datetime.now(UTC),
+        {},
+        Component(CONTROLLER, denied=None),
+        configurations=(None, None),
+        used_queues=frozenset({"training"}),
+        unseen=unseen,
+    )
+    (finding,) = examine(facts)
+    assert (finding.check, finding.severity) == ("unseen", "warning")
+    assert f"deployments.apps {CONTROLLER}" in finding.message

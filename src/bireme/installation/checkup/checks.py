@@ -6,7 +6,15 @@ from typing import Any, Final
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS, KUBEFLOW_MPI_JOB
 from bireme.installation.checkup.components import check_component
-from bireme.installation.checkup.facts import MOST_SHOWN, Facts, Finding, Object
+from bireme.installation.checkup.facts import (
+    CRDS,
+    DEPLOYMENTS,
+    MOST_SHOWN,
+    QUEUES,
+    Facts,
+    Finding,
+    Object,
+)
 from bireme.installation.checkup.webhooks import check_webhooks
 from bireme.installation.names import OURS
 
@@ -17,16 +25,19 @@ def examine(facts: Facts) -> list[Finding]:
 
 
 def _crds(facts: Facts) -> Iterator[Finding]:
-    troubles = []
+    troubles, seen = [], 0
     for kind in KINDS:
         if kind is KUBEFLOW_MPI_JOB and not facts.layout.kubeflow:
             continue
+        if facts.is_unseen(CRDS, kind.crd_name):
+            continue
+        seen += 1
         found = facts.crds.get(kind.crd_name)
         trouble = _crd_trouble(kind.crd_name, found, build_crd(kind))
         if trouble is not None:
             troubles.append(trouble)
     yield from troubles
-    if not troubles:
+    if seen and not troubles:
         yield Finding("crds", "ok", f"the CRDs are those of version {facts.version}")
 
 
@@ -85,12 +96,13 @@ def _other_operators(facts: Facts) -> Iterator[Finding]:
 
 
 def _queues(facts: Facts) -> Iterator[Finding]:
-    if missing := sorted(facts.used_queues - facts.queues):
+    missing = [] if facts.is_unseen(QUEUES) else sorted(facts.used_queues - facts.queues)
+    if missing:
         message = f"jobs wait in queues that do not exist: {', '.join(missing[:MOST_SHOWN])}"
         yield Finding(
             "queue-missing", "warning", message, "create them, or resubmit those jobs with another queue"
         )
-    if facts.used_queues and not facts.has_scheduler:
+    if facts.used_queues and not facts.has_scheduler and not facts.is_unseen(DEPLOYMENTS):
         message = "jobs wait in queues, and no scheduler for queues runs: their pods stay Pending"
         yield Finding(
             "no-scheduler", "warning", message, "run `bireme scheduler`, or submit jobs without `scheduler`"
@@ -110,9 +122,20 @@ def _network(facts: Facts) -> Iterator[Finding]:
         yield Finding("network-closed", "warning", message, fix)
 
 
+def _nodes(facts: Facts) -> Iterator[Finding]:
+    if names := facts.nodes_not_ready:
+        shown = ", ".join(names[:MOST_SHOWN])
+        message = f"{len(names)} node{'s are' if len(names) > 1 else ' is'} not ready: {shown}"
+        fix = (
+            f"`kubectl describe node {names[0]}`; its pods neither start nor end until it is back or deleted"
+        )
+        yield Finding("node-not-ready", "warning", message, fix)
+
+
 def _unseen(facts: Facts) -> Iterator[Finding]:
-    for what in facts.unseen:
-        yield Finding("unseen", "warning", f"could not look at {what}", "run this as an administrator")
+    if facts.unseen:
+        message = f"this user may not look at: {', '.join(facts.unseen)}; nothing is said about these"
+        yield Finding("unseen", "warning", message, "run this as an administrator to check the whole")
 
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
@@ -122,5 +145,6 @@ CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     _other_operators,
     _queues,
     _network,
+    _nodes,
     _unseen,
 )

@@ -1,10 +1,22 @@
 """Whether controller and scheduler run, lead, and may do what they must."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
-from bireme.installation.checkup.facts import APPLY, MOST_SHOWN, Component, Facts, Finding, Object
+from bireme.installation.checkup.facts import (
+    APPLY,
+    DEPLOYMENTS,
+    LEASES,
+    MOST_SHOWN,
+    Component,
+    Facts,
+    Finding,
+    Object,
+)
 from bireme.installation.names import CONTROLLER
+
+_STARTING: Final = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def check_component(facts: Facts, component: Component) -> Iterator[Finding]:
@@ -18,6 +30,8 @@ def check_component(facts: Facts, component: Component) -> Iterator[Finding]:
 
 def _deployment(facts: Facts, component: Component) -> Iterator[Finding]:
     word, deployment = component.word, component.deployment
+    if deployment is None and facts.is_unseen(DEPLOYMENTS, component.name):
+        return
     if deployment is None:
         message = f"there is no Deployment {component.name} in the namespace {facts.namespace}"
         fix = "name its namespace with -n, or install: `bireme manifests | kubectl apply --server-side -f -`"
@@ -25,12 +39,23 @@ def _deployment(facts: Facts, component: Component) -> Iterator[Finding]:
         return
     wanted = deployment["spec"].get("replicas", 1)
     ready = [pod for pod in component.pods if _is_ready(pod)]
+    if facts.is_unseen("pods"):
+        return
+    if wanted == 0:
+        message = f"the Deployment {component.name} is scaled to 0: no {word} runs"
+        fix = f"`kubectl -n {facts.namespace} scale deployment {component.name} --replicas=2`"
+        yield Finding(f"{word}-scaled-to-zero", "error", message, fix)
+        return
     if len(ready) < max(wanted, 1):
         message = f"{len(ready)} of {wanted} pods of the {word} are ready{_why_not(component.pods)}"
         fix = f"`kubectl -n {facts.namespace} describe pods -l app.kubernetes.io/name=bireme`, and their logs"
         yield Finding(f"{word}-not-ready", "warning" if ready else "error", message, fix)
     else:
         yield Finding(word, "ok", f"{len(ready)} pods of the {word} are ready")
+        if why := _waiting([pod for pod in component.pods if not _is_ready(pod)]):
+            message = f"a new pod of the {word} does not start{why}"
+            fix = f"see `kubectl -n {facts.namespace} rollout status deployment {component.name}`"
+            yield Finding(f"{word}-pod-waiting", "warning", message, fix)
     images = sorted({_image(pod["spec"]) for pod in component.pods})
     if len(images) > 1:
         message = f"the pods of the {word} run different images: {', '.join(images)}"
@@ -43,17 +68,28 @@ def _is_ready(pod: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _why_not(pods: tuple[Object, ...]) -> str:
+def _why_not(pods: Sequence[Object]) -> str:
     """The first reason that a container or the scheduler gives."""
+    waiting = _waiting(pods)
+    if waiting:
+        return waiting
     for pod in pods:
-        status = pod.get("status") or {}
-        for container in status.get("containerStatuses") or ():
-            waiting = (container.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason"):
-                return f": {waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
-        for condition in status.get("conditions") or ():
+        for condition in (pod.get("status") or {}).get("conditions") or ():
             if condition["status"] != "True" and condition.get("message"):
                 return f": {condition['message']}"
+    return ""
+
+
+def _waiting(pods: Sequence[Object]) -> str:
+    """The first pod whose container waits for more than its start, with the image and the reason."""
+    for pod in pods:
+        for container in (pod.get("status") or {}).get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reason = waiting.get("reason") or ""
+            if reason and reason not in _STARTING:
+                image = f" (image {_image(pod['spec'])})" if "Image" in reason else ""
+                said = f": {waiting['message']}" if waiting.get("message") else ""
+                return f": {pod['metadata']['name']}: {reason}{image}{said}"
     return ""
 
 
@@ -75,6 +111,8 @@ def _image(spec: Object) -> str:
 
 
 def _lease(facts: Facts, component: Component) -> Iterator[Finding]:
+    if component.lease is None and facts.is_unseen(LEASES, component.name):
+        return
     spec = (component.lease or {}).get("spec") or {}
     holder, name = spec.get("holderIdentity"), component.name
     if not holder:
@@ -98,6 +136,8 @@ def _is_fresh(spec: Object, now: datetime) -> bool:
 
 def _permissions(_facts: Facts, component: Component) -> Iterator[Finding]:
     account, denied = f"the {component.word}'s account", component.denied
+    if denied is None:
+        return
     if not denied:
         yield Finding("permissions", "ok", f"{account} may do all that it needs")
         return

@@ -7,6 +7,14 @@ Object = dict[str, Any]
 APPLY: Final = "apply `bireme manifests` anew, or `helm upgrade`"
 """What mends most."""
 MOST_SHOWN: Final = 5
+CRDS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+DEPLOYMENTS: Final = "deployments.apps"
+LEASES: Final = "leases.coordination.k8s.io"
+SECRETS: Final = "secrets"
+VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+MUTATING: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+QUEUES: Final = "queues.scheduler.tensorstack.dev"
+"""Collections, as `unseen` names them."""
 Severity = Literal["ok", "warning", "error"]
 
 
@@ -64,7 +72,8 @@ class Component(NamedTuple):
     lease: Object | None = None
     lease_moves: bool = False
     """Whether the lease was renewed while we looked: clocks may differ, but this is seen."""
-    denied: tuple[Permission, ...] = ()
+    denied: tuple[Permission, ...] | None = ()
+    """None where nobody would say."""
 
     @property
     def word(self) -> str:
@@ -72,7 +81,11 @@ class Component(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """A cluster, as far as it could be seen. `unseen` says what could not, and why."""
+    """A cluster, as far as it could be seen.
+
+    `unseen` names what the user may not look at: a collection, or one object of it. What is missing from
+    the facts for that reason may exist, and no check may say otherwise.
+    """
 
     namespace: str
     version: str
@@ -95,6 +108,13 @@ class Facts(NamedTuple):
     closed_namespaces: tuple[str, ...] = ()
     """With a NetworkPolicy that lets nothing in."""
     unseen: tuple[str, ...] = ()
+    webhook_endpoints: int | None = None
+    """Ready endpoints of the webhooks' Service; None where that is not known."""
+    nodes_not_ready: tuple[str, ...] = ()
+
+    def is_unseen(self, resource: str, name: str = "") -> bool:
+        """Whether the user may not look at an object or, without a name, list a collection."""
+        return (f"{resource} {name}" if name else resource) in self.unseen
 
     @property
     def layout(self) -> Layout:

@@ -4,9 +4,18 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, get_args
 
-from bireme.installation.checkup.facts import APPLY, Facts, Finding, Object, Severity
+from bireme.installation.checkup.facts import (
+    APPLY,
+    MUTATING,
+    SECRETS,
+    VALIDATING,
+    Facts,
+    Finding,
+    Object,
+    Severity,
+)
 from bireme.installation.expressions import World, resolve
-from bireme.installation.names import WEBHOOKS
+from bireme.installation.names import WEBHOOKS, cluster_name
 from bireme.installation.values import FailurePolicy, default_values, overlay
 from bireme.installation.webhooks import QUEUE_POLICY, QUEUES, build_webhooks
 
@@ -29,13 +38,19 @@ def check_webhooks(facts: Facts) -> Iterator[Finding]:
             "webhooks-off", "warning", message, "set webhooks.enabled to true, unless that is meant"
         )
         return
+    name = str(resolve(cluster_name(WEBHOOKS), World({"watchNamespace": facts.layout.watched}, "", "")))
+    if any(facts.is_unseen(resource, name) for resource in (MUTATING, VALIDATING)):
+        return
     if any(configuration is None for configuration in facts.configurations):
         message = f"the webhooks are not registered: a WebhookConfiguration {WEBHOOKS} is missing"
         yield Finding("webhooks-missing", "error", message, APPLY)
         return
     yield from _registered(facts)
-    yield from _certificate(facts)
-    yield from _answer(facts)
+    if facts.certificate is not None or not facts.is_unseen(SECRETS, WEBHOOKS):
+        yield from _certificate(facts)
+    yield from _endpoints(facts)
+    if facts.webhook_answer or facts.controller.deployment is not None:
+        yield from _answer(facts)
 
 
 def _registered(facts: Facts) -> Iterator[Finding]:
@@ -143,6 +158,16 @@ def _hosts(facts: Facts) -> set[str]:
             else:
                 hosts.add(client["url"].partition("://")[2].partition("/")[0].rpartition(":")[0])
     return hosts
+
+
+def _endpoints(facts: Facts) -> Iterator[Finding]:
+    """An API server that has a connection still gets answers; the next one would find nobody."""
+    if facts.webhook_endpoints == 0:
+        message = f"the Service {WEBHOOKS} has no endpoint: new connections to the webhooks fail"
+        fix = (
+            f"compare its selector with the labels of the controller's pods, which must be ready; or {APPLY}"
+        )
+        yield Finding("webhook-service", "error", message, fix)
 
 
 def _answer(facts: Facts) -> Iterator[Finding]:

@@ -21,7 +21,10 @@ PAGE_NOTE = "<!-- Made by `make generate` from src/bireme/api; changes here are 
 def generated() -> Iterator[tuple[Path, str]]:
     """Every generated file with its text."""
     for kind in KINDS:
-        yield ROOT / "deploy/crds" / f"{kind.group}_{kind.plural}.yaml", CRD_NOTE + write([build_crd(kind)])
+        name, crd = f"{kind.group}_{kind.plural}.yaml", CRD_NOTE + write([build_crd(kind)])
+        yield ROOT / "deploy/crds" / name, crd
+        # A copy: helm warns of symbolic links in a chart.
+        yield ROOT / "deploy/helm/bireme/files/crds" / name, crd
         yield ROOT / "docs/reference" / f"{_page_name(kind)}.md", PAGE_NOTE + "\n".join(_page(kind)) + "\n"
     for path, text in chart_files():
         yield ROOT / "deploy/helm/bireme" / path, text

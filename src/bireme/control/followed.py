@@ -98,10 +98,10 @@ class Followed:
         found = cache.get(namespace, name)
         return (found.metadata if found is not None else None), version_number(cache.resource_version)
 
-    def phases(self) -> Counter[tuple[str, str]]:
-        """How many jobs of each kind are in each phase."""
-        counts: Counter[tuple[str, str]] = Counter()
+    def phases(self) -> Counter[tuple[str, str, str]]:
+        """How many jobs of each namespace and kind are in each phase."""
+        counts: Counter[tuple[str, str, str]] = Counter()
         for name, cache in self.jobs.items():
             for obj in cache.all():
-                counts[name, phase_word(obj)] += 1
+                counts[obj.metadata.namespace, name, phase_word(obj)] += 1
         return counts

@@ -1,13 +1,19 @@
 """What the controller counts, under the names that stock dashboards of controllers expect."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as CounterMetric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 _SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
+MOST_NAMESPACES: Final = 200
+"""Of the namespaces with the most jobs each has series of its own: 200 x 4 kinds x 7 phases at the most."""
+OTHER_NAMESPACES: Final = "(other)"
+"""No namespace can have this name."""
 _START_SECONDS: Final = (1, 2, 5, 10, 30, 60, 300, 1800, 7200)
 
 
@@ -16,7 +22,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.reconciles = Counter(
+        self.reconciles = CounterMetric(
             "controller_runtime_reconcile_total",
             "Passes over jobs, by outcome.",
             ["controller", "result"],
@@ -40,7 +46,7 @@ class Metrics:
             "leader_election_master_status", "1 while this process leads.", ["name"], registry=self.registry
         )
 
-        self.reviews = Counter(
+        self.reviews = CounterMetric(
             "bireme_webhook_reviews_total",
             "What webhooks were asked, and how they answered.",
             ["webhook", "result"],
@@ -64,8 +70,8 @@ class Metrics:
         """Show the client's calls by verb, resource and code."""
         self.registry.register(_CallCollector(counts))
 
-    def watch_jobs(self, phases: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        """Show how many jobs of each kind are in each phase."""
+    def watch_jobs(self, phases: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
+        """Show how many jobs of each namespace and kind are in each phase."""
         self.registry.register(_JobCollector(phases))
 
     def text(self) -> bytes:
@@ -106,11 +112,26 @@ class _CallCollector(Collector):
 
 
 class _JobCollector(Collector):
-    def __init__(self, phases: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+    def __init__(self, phases: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
         self._phases = phases
 
     def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily("bireme_jobs", "Jobs by kind and phase.", labels=["kind", "phase"])
-        for (kind, phase), count in sorted(self._phases().items()):
-            family.add_metric([kind, phase], count)
+        # Not `namespace`: Prometheus has a label of that name for the pod that it scrapes.
+        labels = ["job_namespace", "kind", "phase"]
+        family = GaugeMetricFamily("bireme_jobs", "Jobs by namespace, kind and phase.", labels=labels)
+        for (namespace, kind, phase), count in sorted(bounded(self._phases()).items()):
+            family.add_metric([namespace, kind, phase], count)
         yield family
+
+
+def bounded(phases: Mapping[tuple[str, str, str], int]) -> dict[tuple[str, str, str], int]:
+    """Count the jobs of all but the busiest namespaces together."""
+    totals: Counter[str] = Counter()
+    for (namespace, _, _), count in phases.items():
+        totals[namespace] += count
+    busiest = sorted(totals, key=lambda namespace: (-totals[namespace], namespace))[:MOST_NAMESPACES]
+    named = frozenset(busiest)
+    result: Counter[tuple[str, str, str]] = Counter()
+    for (namespace, kind, phase), count in phases.items():
+        result[namespace if namespace in named else OTHER_NAMESPACES, kind, phase] += count
+    return dict(result)

@@ -1,4 +1,4 @@
-"""A Grafana dashboard of the controller."""
+"""A Grafana dashboard of the controller and the scheduler."""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ _WIDTH: Final = 12
 _PANELS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
     ("Jobs by phase", "short", (("sum by (phase) (bireme_jobs)", "{{phase}}"),)),
     ("Jobs by kind", "short", (("sum by (kind) (bireme_jobs)", "{{kind}}"),)),
+    ("Jobs by namespace", "short", (("sum by (job_namespace) (bireme_jobs)", "{{job_namespace}}"),)),
     (
         "From creation until every replica runs",
         "s",
@@ -57,6 +58,38 @@ _PANELS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
         (
             ("leader_election_master_status", "leads: {{pod}}"),
             ("bireme_webhook_certificate_expiry_seconds / 86400", "days: {{pod}}"),
+        ),
+    ),
+    (
+        "Groups that wait, by queue",
+        "short",
+        (("sum by (queue) (bireme_scheduler_waiting_groups)", "{{queue}}"),),
+    ),
+    (
+        "Groups that wait, by reason",
+        "short",
+        (
+            ("sum by (reason) (bireme_scheduler_waiting_groups)", "{{reason}}"),
+            ("sum(bireme_scheduler_groups)", "all groups"),
+        ),
+    ),
+    (
+        "Pods bound",
+        "ops",
+        (("sum by (result) (rate(bireme_scheduler_binds_total[5m]))", "{{result}}"),),
+    ),
+    (
+        "Length of a round of the scheduler",
+        "s",
+        (
+            (
+                "histogram_quantile(0.5, sum by (le) (rate(bireme_scheduler_round_seconds_bucket[5m])))",
+                "half of them",
+            ),
+            (
+                "histogram_quantile(0.99, sum by (le) (rate(bireme_scheduler_round_seconds_bucket[5m])))",
+                "99 of 100",
+            ),
         ),
     ),
 )

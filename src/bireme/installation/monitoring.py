@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from bireme.installation.dashboard import build_dashboard
 from bireme.installation.expressions import Merged, Namespace, Value
-from bireme.installation.names import CONTROLLER, labels, selector
+from bireme.installation.names import CONTROLLER, OURS, SCHEDULER, labels
 from bireme.installation.parts import Part, Tree
+from bireme.installation.rbac import SCHEDULER_ON
 
 _MONITORING: Final = "monitoring.coreos.com/v1"
 
@@ -14,7 +15,11 @@ def build_monitoring() -> list[Part]:
     """Each with its own switch, as each needs somebody who knows it."""
     return [
         Part(_service_monitor(), (Value("metrics.serviceMonitor.enabled"),)),
-        Part(_prometheus_rule(), (Value("metrics.prometheusRule.enabled"),)),
+        Part(_prometheus_rule(CONTROLLER, ALERTS), (Value("metrics.prometheusRule.enabled"),)),
+        Part(
+            _prometheus_rule(SCHEDULER, SCHEDULER_ALERTS),
+            (Value("metrics.prometheusRule.enabled"), SCHEDULER_ON),
+        ),
         Part(_dashboard_config(), (Value("metrics.dashboard.enabled"),)),
     ]
 
@@ -34,18 +39,20 @@ def _service_monitor() -> Tree:
         "kind": "ServiceMonitor",
         "metadata": _found_by("serviceMonitor"),
         "spec": {
-            "selector": {"matchLabels": selector("controller")},
+            # The Services of controller and scheduler: only those for metrics have such a port.
+            "selector": {"matchLabels": dict(OURS)},
             "endpoints": [{"port": "health", "path": "/metrics", "interval": "30s"}],
         },
     }
 
 
-def _prometheus_rule() -> Tree:
+def _prometheus_rule(name: str, alerts: list[Tree]) -> Tree:
+    group = "bireme" if name == CONTROLLER else name
     return {
         "apiVersion": _MONITORING,
         "kind": "PrometheusRule",
-        "metadata": _found_by("prometheusRule"),
-        "spec": {"groups": [{"name": "bireme", "rules": ALERTS}]},
+        "metadata": {**_found_by("prometheusRule"), "name": name},
+        "spec": {"groups": [{"name": group, "rules": alerts}]},
     }
 
 
@@ -111,5 +118,32 @@ ALERTS: Final = [
         "warning",
         "The certificate of Bireme's webhooks ends in less than a week.",
         "It is renewed long before that: the controller's log says what is in the way.",
+    ),
+]
+
+SCHEDULER_ALERTS: Final = [
+    _alert(
+        "BiremeSchedulerNoLeader",
+        f'(sum(leader_election_master_status{{name="{SCHEDULER}"}}) or vector(0)) < 1',
+        5,
+        "critical",
+        "No Bireme scheduler leads: no queued job starts.",
+        f"Look at the pods of the Deployment {SCHEDULER}, and run `bireme doctor`.",
+    ),
+    _alert(
+        "BiremeSchedulerBindsFail",
+        'sum(rate(bireme_scheduler_binds_total{result="failed"}[10m])) > 0.1',
+        15,
+        "warning",
+        "The scheduler decides, but pods can't be bound.",
+        "The scheduler's log names the pods and the API server's answer.",
+    ),
+    _alert(
+        "BiremeSchedulerIsSlow",
+        "histogram_quantile(0.99, sum by (le) (rate(bireme_scheduler_round_seconds_bucket[10m]))) > 5",
+        15,
+        "warning",
+        "A round of the scheduler takes {{ $value }} s.",
+        "Queued jobs start later than they could: give it more CPU, or look for very large groups.",
     ),
 ]

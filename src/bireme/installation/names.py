@@ -15,6 +15,7 @@ LAUNCHER: Final = "bireme-kubeflow-launcher"
 WEBHOOKS: Final = "bireme-webhooks"
 """The webhooks' Service, and the Secret of their certificates."""
 METRICS: Final = "bireme-metrics"
+SCHEDULER_METRICS: Final = "bireme-scheduler-metrics"
 DEFAULT_NAMESPACE: Final = "bireme-system"
 WATCHED: Final = Value("watchNamespace")
 OURS: Final = {"app.kubernetes.io/name": APP}

@@ -7,6 +7,7 @@ from bireme.installation.names import (
     CONTROLLER,
     METRICS,
     SCHEDULER,
+    SCHEDULER_METRICS,
     WATCHED,
     WEBHOOKS,
     cluster_name,
@@ -43,6 +44,7 @@ def build_scheduler() -> list[Part]:
     budget = _disruption_budget(SCHEDULER, "scheduler")
     return [
         Part(build_deployment("scheduler", SCHEDULER, _scheduler_arguments(), ports), (SCHEDULER_ON,)),
+        Part(_service(SCHEDULER_METRICS, HEALTH_PORT, "health", "scheduler"), (SCHEDULER_ON,)),
         Part(budget, (SCHEDULER_ON, Value("podDisruptionBudget.enabled"))),
     ]
 
@@ -175,13 +177,13 @@ def _spread(component: str) -> Tree:
     }
 
 
-def _service(name: str, port: int, target: str) -> Tree:
+def _service(name: str, port: int, target: str, component: str = "controller") -> Tree:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": here(name, "controller"),
+        "metadata": here(name, component),
         "spec": {
-            "selector": selector("controller"),
+            "selector": selector(component),
             "ports": [{"name": target, "port": port, "targetPort": target, "protocol": "TCP"}],
         },
     }

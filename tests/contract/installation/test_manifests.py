@@ -177,6 +177,7 @@ def test_bireme_goes_and_its_namespace_and_crds_stay(cluster: ControlPlane) -> N
         apply(cluster, objects)
         # Called by their Service, which nobody is behind here; else they are as they were printed.
         assert asyncio.run(said_of_webhooks(cluster, "kept")) == {
+            "webhook-service",
             "webhooks-registered",
             "webhooks-unreachable",
         }

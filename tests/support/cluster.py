@@ -16,7 +16,7 @@ from support.kubectl import Kubectl
 from support.node import recipes
 from support.node.cluster import OneNodeCluster, missing
 
-_NAMES: Final = {
+IMAGES: Final = {
     "busybox": recipes.BUSYBOX,
     "mpi4": recipes.MPI4,
     "mpi5": recipes.MPI5,
@@ -42,7 +42,7 @@ class Cluster:
 
     def image_name(self, name: str) -> str | None:
         """What it is called; whether our own node has got it is not asked."""
-        return _NAMES[name] if self.node else os.environ.get(f"BIREME_TEST_IMAGE_{name.upper()}")
+        return IMAGES[name] if self.node else os.environ.get(f"BIREME_TEST_IMAGE_{name.upper()}")
 
     def _import(self, node: OneNodeCluster, name: str) -> None:
         if name in self._imported:

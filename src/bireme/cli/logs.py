@@ -88,7 +88,7 @@ async def _print_pod(connection: Connection, pod: Found, wanted: Wanted, screen:
     except ApiError as error:
         failed = None if wanted.container or wanted.previous else _failed_before(pod.object)
         hint = f"its {failed.told}: `bireme logs {pod.name} -c {failed.name}`" if failed else ""
-        raise Failure(error.message, hint or error.hint) from error
+        raise Failure(error.message or str(error), hint or error.hint) from error
 
 
 async def _print_job(connection: Connection, job: Found, wanted: Wanted, screen: Screen) -> None:
@@ -139,7 +139,13 @@ def _tell_refused(
 
     That they have not started is no failure.
     """
-    fail_with([Failure(error.message, error.hint) for _, error in refused if error.code not in _NO_OUTPUT])
+    fail_with(
+        [
+            Failure(error.message or str(error), error.hint)
+            for _, error in refused
+            if error.code not in _NO_OUTPUT
+        ]
+    )
     if wanted.previous:
         if is_all:
             raise Failure(f"{job.name} has no previous output: {refused[0][1].message}")

@@ -11,7 +11,7 @@ import msgspec
 from bireme.kube.calls import Caller, Request
 from bireme.kube.clock import Clock, SystemClock
 from bireme.kube.codec import OnMalformed, decode, decode_page, with_type
-from bireme.kube.errors import Conflict, Gone, KubeError, NotFound
+from bireme.kube.errors import ApiError, Conflict, Gone, KubeError, NotFound
 from bireme.kube.exec import ExecResult, run_command
 from bireme.kube.protocol import Transport
 from bireme.kube.resources import PODS, Resource
@@ -31,6 +31,8 @@ _CONTENT_TYPES: Final[dict[str, str]] = {
 _SYSTEM_CLOCK: Final = SystemClock()
 _RESTARTED_LISTS: Final = 2
 _WATCH_SECONDS: Final = 300
+_NO_CONTENT: Final = 204
+_BAD_REQUEST: Final = 400
 """The server closes a watch after once to twice this: so watchers spread over its replicas again."""
 
 
@@ -346,7 +348,11 @@ class Client:
         since_seconds: int | None = None,
         limit_bytes: int | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """A container's output in chunks, which end anywhere; close the iterator when leaving early."""
+        """A container's output in chunks, which end anywhere; close the iterator when leaving early.
+
+        Raises ApiError 400 where there is no output yet, also for a pod that is not on a node: the API server
+        answers 204 then, with no word of why.
+        """
         options = {
             "container": container,
             "follow": follow or None,
@@ -360,7 +366,13 @@ class Client:
         async with contextlib.AsyncExitStack() as stack:
             with self._counted("log", PODS):
                 stream = self._transport.stream(PODS.path(namespace, pod, "log"), params=params)
-                chunks = await stack.enter_async_context(stream)
+                try:
+                    chunks = await stack.enter_async_context(stream)
+                except ApiError as error:
+                    if error.code != _NO_CONTENT:
+                        raise
+                    message = f"the pod {pod} has not been scheduled to a node yet"
+                    raise ApiError(_BAD_REQUEST, "BadRequest", message) from error
             async for chunk in chunks:
                 yield chunk
 

@@ -11,6 +11,7 @@ from bireme.kube.client import Client
 from bireme.kube.codec import Malformed
 from bireme.kube.errors import (
     AlreadyExists,
+    ApiError,
     Conflict,
     DecodeError,
     Forbidden,
@@ -289,6 +290,18 @@ def test_bind_names_node_and_uid(bench: Bench) -> None:
     assert sent.path == "/api/v1/namespaces/ns/pods/a/binding"
     assert sent.body["metadata"]["uid"] == "u"
     assert sent.body["target"]["name"] == "node-1"
+
+
+def test_output_of_a_pod_without_a_node_is_an_error_that_says_so(bench: Bench) -> None:
+    """The API server answers 204 and an empty body."""
+    bench.transport.refuse_stream(ApiError(204))
+
+    async def read(client: Client) -> list[bytes]:
+        return [chunk async for chunk in client.log("ns", "a")]
+
+    with pytest.raises(ApiError, match="the pod a has not been scheduled to a node yet") as refused:
+        bench.run(read)
+    assert refused.value.code == 400
 
 
 def test_every_call_is_counted_by_verb_resource_and_code(bench: Bench) -> None:

@@ -26,7 +26,7 @@ from bireme.planning.observed import BatchJob, Observed, Plan
 from bireme.planning.outcome import EVICTED, PREEMPTED
 from bireme.planning.pause import RESUMED, is_paused, pause, resume, was_paused
 from bireme.planning.replicas import Mode, Replica, has_run, is_final, pod_mode
-from bireme.planning.stalls import Stall, describe_debug_exits, find_stall, next_look
+from bireme.planning.stalls import Stall, describe_debug_exits, find_stall, find_stuck, next_look
 from bireme.planning.timing import earliest
 from bireme.planning.view import View
 from bireme.planning.waiting import WAITING_FOR_REPLICAS, build_event, find_reason, hold_back
@@ -49,7 +49,7 @@ def plan_batch(job: BatchJob, observed: Observed, crew: Crew, now: datetime) -> 
     if observed.invalid:
         return refuse(view)
     if is_paused(view):
-        return _end_before_pause(view) or pause(view)
+        return _end_before_pause(view) or _with_stuck_pods(view, pause(view))
     if taken := find_conflicts(view):
         return report_conflicts(view, taken)
     return _live(view)
@@ -62,6 +62,23 @@ def _end_before_pause(view: View) -> Plan | None:
     replicas = view.replicas(view.records())
     advance = view.crew.advance(view.observed, replicas, _mode(view, {}), view.now)
     return end(view, replicas, advance, advance.verdict) if advance.verdict is not None else None
+
+
+def _with_stuck_pods(view: View, paused: Plan) -> Plan:
+    """The plan of a pause, whose condition names pods that do not end."""
+    wake_at = earliest(paused.wake_at, next_look(view.observed.pods, view.now))
+    stall = find_stuck(view.observed.pods, view.now)
+    status = paused.status
+    told = condition(status, c.PAUSED) if isinstance(status, JobStatus) else None
+    if stall is None or told is None or not isinstance(status, JobStatus):
+        return msgspec.structs.replace(paused, wake_at=wake_at)
+    say = Say(True, told.reason, f"{told.message}; {stall.message}")
+    before = condition(view.status, c.PAUSED)
+    is_said = before is not None and stall.message in before.message
+    events = () if is_said else (EmitEvent("Warning", stall.reason, stall.event),)
+    conditions = c.update(status.conditions, {c.PAUSED: say}, view.now)
+    status = msgspec.structs.replace(status, conditions=conditions)
+    return msgspec.structs.replace(paused, actions=(*paused.actions, *events), status=status, wake_at=wake_at)
 
 
 def _live(view: View) -> Plan:

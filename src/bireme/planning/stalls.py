@@ -42,7 +42,7 @@ class Stall(NamedTuple):
 
 def find_stall(pods: Sequence[Pod], now: datetime) -> Stall | None:
     """Return what is in the way of the pods: those that do not end first, as others wait for them."""
-    return _stuck_terminating(pods, now) or _waiting_containers(pods) or _without_sandbox(pods, now)
+    return find_stuck(pods, now) or _waiting_containers(pods) or _without_sandbox(pods, now)
 
 
 def next_look(pods: Iterable[Pod], now: datetime) -> datetime | None:
@@ -69,7 +69,8 @@ def _stuck_at(pod: Pod) -> datetime | None:
     return end + STUCK_AFTER if end is not None and is_kubelets else None
 
 
-def _stuck_terminating(pods: Sequence[Pod], now: datetime) -> Stall | None:
+def find_stuck(pods: Sequence[Pod], now: datetime) -> Stall | None:
+    """Return which pods do not end, and on which nodes."""
     stuck = [pod for pod in pods if (end := _stuck_at(pod)) is not None and end <= now]
     if not stuck:
         return None

@@ -67,3 +67,49 @@ def test_an_image_that_can_not_be_pulled_is_named(stage: Stage) -> None:
     replicas = [replica for task in status["tasks"] for replica in task["replicas"]]
     reasons = {container["reason"] for replica in replicas for container in replica["containers"]}
     assert reasons & {"ErrImagePull", "ImagePullBackOff"}
+
+
+def test_a_job_whose_secret_is_deleted_right_after_the_start_runs_again(stage: Stage) -> None:
+    """Pods that were created again waited for their Secret without end."""
+    job = mpi_job("keys", stage.image("mpi4"), SUM + WAIT)
+    stage.create(job)
+    stage.wait_phase(job, "Running")
+    before = {pod["metadata"]["uid"] for pod in stage.items("pods")}
+    stage.kubectl("delete", "secret", "keys-ssh")
+    stage.kubectl("delete", "pod", "keys-worker-0", "--wait=false")
+
+    def started_again() -> bool:
+        pods = stage.items("pods")
+        return len(pods) == 3 and not {pod["metadata"]["uid"] for pod in pods} & before
+
+    stage.until(started_again, "three new pods")
+    stage.wait_phase(job, "Running")
+    assert "keys-ssh" in stage.names("secret")
+
+
+def test_a_volume_that_is_missing_is_pointed_at(stage: Stage) -> None:
+    job = generic_job("lacks", stage.image("busybox"), {"worker": "true"})
+    spec = job["spec"]["replicaSpecs"][0]["template"]["spec"]
+    spec["volumes"] = [{"name": "settings", "configMap": {"name": "not-there"}}]
+    spec["containers"][0]["volumeMounts"] = [{"name": "settings", "mountPath": "/settings"}]
+    stage.create(job)
+
+    def says_why(found: dict[str, Any]) -> bool:
+        conditions = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+        return str(conditions.get("Running", {}).get("reason")) == "PodSandboxNotReady"
+
+    stage.wait(("genericjobs.batch.tensorstack.dev", "lacks"), says_why)
+    events = [event["message"] for event in stage.items("events") if event["reason"] == "PodSandboxNotReady"]
+    assert len(events) == 1
+    assert "kubectl describe pod lacks-worker-0" in events[0]
+
+
+def test_pods_in_debug_mode_end_when_they_are_told_to(stage: Stage) -> None:
+    """Not after their grace period, which is longer than this test waits."""
+    job = generic_job("look", stage.image("busybox"), {"worker": "true"})
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["terminationGracePeriodSeconds"] = 3600
+    job["spec"]["runMode"] = {"debug": {"enabled": True}}
+    stage.create(job)
+    stage.wait_phase(job, "Running")
+    stage.patch(job, {"runMode": {"debug": {"enabled": False}}})
+    stage.wait_phase(job, "Succeeded")

@@ -65,7 +65,7 @@ ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
     default=0.0,
     show_default=True,
     type=click.FloatRange(0, 600),
-    help="How long to go on serving them after SIGTERM, not ready, until nobody calls this replica.",
+    help="How long to serve them after SIGTERM, not ready, until the API server calls another replica.",
 )
 def command(
     kubeconfig: str | None,

@@ -11,7 +11,10 @@ from bireme.cli.failures import USAGE, Failure, say
 from bireme.cli.places import Asked, cluster_options
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from bireme.installation.checkup import Finding
+    from bireme.kube.clock import Clock
     from bireme.kube.config import ClusterConfig
 
 PROBLEMS = 1
@@ -85,13 +88,12 @@ def _findings(config: "ClusterConfig", namespace: str, patience: timedelta) -> "
     async def look() -> "list[Finding]":
         transport = HttpTransport(config)
         client = Client(transport, field_manager="bireme-cli")
-        end = client.clock.now() + patience.total_seconds()
+
+        async def examine_once() -> "list[Finding]":
+            return examine(await Examiner(client, namespace).look())
+
         try:
-            while True:
-                findings = examine(await Examiner(client, namespace).look())
-                if not _is_broken(findings) or client.clock.now() + _PAUSE_SECONDS >= end:
-                    return findings
-                await client.clock.sleep(_PAUSE_SECONDS)
+            return await look_until_well(examine_once, client.clock, patience)
         finally:
             await transport.close()
 
@@ -100,6 +102,18 @@ def _findings(config: "ClusterConfig", namespace: str, patience: timedelta) -> "
     except KubeError as error:
         hint = error.hint or "`kubectl cluster-info` must work first; see --kubeconfig and --context"
         raise Failure(str(error), hint, UNREACHABLE) from error
+
+
+async def look_until_well(
+    look: "Callable[[], Awaitable[list[Finding]]]", clock: "Clock", patience: timedelta
+) -> "list[Finding]":
+    """Look until nothing is broken, or until patience is over; return what was found last."""
+    end = clock.now() + patience.total_seconds()
+    while True:
+        findings = await look()
+        if not _is_broken(findings) or clock.now() + _PAUSE_SECONDS > end:
+            return findings
+        await clock.sleep(_PAUSE_SECONDS)
 
 
 def _show(findings: "list[Finding]") -> None:

@@ -130,15 +130,15 @@ KUBEFLOW = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hel
             "worker-0: main waits: Secret nope is not there",
         ),
         (
-            in_pod(STUCK, "serviceAccountName: nobody"),
+            in_pod(STUCK, "priority: 5"),
             'stuck waits: Forbidden: can\'t create Pod stuck-worker-0: pods "stuck-worker-0" is forbidden',
         ),
         (
-            in_pod(KUBEFLOW, "serviceAccountName: nobody"),
+            in_pod(KUBEFLOW, "priority: 5"),
             'held waits: Forbidden: can\'t create Pod held-launcher: pods "held-launcher" is forbidden',
         ),
     ],
-    ids=["volume", "account", "account of Kubeflow's"],
+    ids=["volume", "priority", "priority of Kubeflow's"],
 )
 def test_a_job_that_can_not_start_says_why(bireme: Bireme, text: str, told: str) -> None:
     (bireme.work / "stuck.yaml").write_text(text)

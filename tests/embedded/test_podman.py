@@ -126,6 +126,20 @@ def test_a_container_is_what_its_manifest_says(bireme: Bireme) -> None:
     assert "CapEff:\t0000000000000000" in told
 
 
+def test_an_empty_dir_in_memory_is_a_tmpfs_and_etc_hostname_names_the_pod(bireme: Bireme) -> None:
+    script = "cat /etc/hostname; grep /dev/shm /proc/mounts; touch /dev/shm/x && echo writable"
+    volumes = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}]
+    context = {"runAsUser": 1234}
+    mounts = [{"name": "shm", "mountPath": "/dev/shm"}]
+    main = container(script, volumeMounts=mounts, securityContext=context)
+    told = play(bireme, job("shm", replica(main, volumes=volumes)))
+    lines = [line.partition("| ")[2].split() for line in told.splitlines()]
+    assert lines[0] == ["shm-worker-0"]
+    assert lines[1][2] == "tmpfs"
+    assert f"size={64 << 10}k" in lines[1][3].split(",")
+    assert lines[2] == ["writable"]
+
+
 @pytest.mark.long
 def test_containers_of_a_pod_come_in_order_and_its_exit_code_is_the_first_ones(bireme: Bireme) -> None:
     shared = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}

@@ -70,3 +70,45 @@ def test_a_pod_that_asks_for_the_machines_memory_gets_it(here: Here) -> None:
         here.delete(job)
     finally:
         file.unlink()
+
+
+def memory_job(name: str, script: str, size: str) -> Object:
+    volumes = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
+    mounts = [{"name": "shm", "mountPath": "/dev/shm"}]
+    return generic(
+        name,
+        replica("a", "", containers=[shell("main", script, volumeMounts=mounts)], volumes=volumes),
+    )
+
+
+def test_an_empty_dir_in_memory_is_a_tmpfs_of_its_size_at_dev_shm(here: Here) -> None:
+    script = "stat -f -c '%T %S %b' /dev/shm; head -c 70M /dev/zero >/dev/shm/big 2>/dev/null || echo full"
+    job = memory_job("sized", script, "64Mi")
+    assert here.play(job)["phase"] == "Succeeded"
+    assert here.output("sized-a-0") == f"tmpfs 4096 {(64 << 20) // 4096}\nfull\n"
+    here.delete(job)
+
+
+def test_containers_of_a_pod_share_an_empty_dir_in_memory_and_its_sub_paths(here: Here) -> None:
+    volumes = [{"name": "fast", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
+    whole = [{"name": "fast", "mountPath": "/bireme-test/fast"}]
+    part = [{"name": "fast", "mountPath": "/bireme-test/part", "subPath": "deep/part"}]
+    first = shell("first", "echo hello >/bireme-test/part/file", volumeMounts=part)
+    main = shell("main", "cat /bireme-test/fast/deep/part/file", volumeMounts=whole)
+    job = generic(
+        "fast", replica("a", "", containers=[main], initContainers=[first], volumes=volumes, hostIPC=True)
+    )
+    assert here.play(job)["phase"] == "Succeeded"
+    assert here.output("fast-a-0") == "hello\n"
+    uid = here.pod("fast-a-0")["metadata"]["uid"]
+    assert not any((here.folder / f"node/pods/{uid}/volumes/fast").glob("deep/part/*")), "it was on the disk"
+    here.delete(job)
+
+
+def test_a_limit_of_memory_bounds_an_empty_dir_in_memory(here: Here) -> None:
+    job = memory_job("bounded", "stat -f -c '%S %b' /dev/shm", "1Gi")
+    container = job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"memory": "32Mi"}}
+    assert here.play(job)["phase"] == "Succeeded"
+    assert here.output("bounded-a-0") == f"4096 {(32 << 20) // 4096}\n"
+    here.delete(job)

@@ -25,6 +25,9 @@ MOST_DNS_SEARCHES: Final = 32
 LAUNCHER_TYPE: Final = "launcher"
 WORKER_TYPE: Final = "worker"
 
+NODE_NAME_ANNOTATION: Final = "bireme.dev/node-name"
+"""Keeps the nodeName of a pod of the embedded mode that names a node which is not there."""
+
 _DNS_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_1123: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -20,8 +20,9 @@ written here, and are left out:
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from bireme.api.names import NODE_NAME_ANNOTATION
 from bireme.apiserver import errors
-from bireme.apiserver.kinds import POD, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind
+from bireme.apiserver.kinds import NODE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind
 from bireme.apiserver.priority import PREEMPTING
 from bireme.apiserver.rules import Object
 
@@ -37,17 +38,28 @@ _TOLERATION_SECONDS: Final = 300
 
 
 def admit(
-    lookup: Lookup, kind: Kind, new: Object, old: Object | None, *, every: Every = lambda _: ()
+    lookup: Lookup,
+    kind: Kind,
+    new: Object,
+    old: Object | None,
+    *,
+    every: Every = lambda _: (),
+    stand_ins: bool = False,
 ) -> None:
     """Fill in what depends on other objects, and refuse what they forbid; `old` is None on creation.
 
     `new` is changed at its top. For writes to the main resource only, after its defaults and before it is
     checked. Without `every` there is no default PriorityClass.
+
+    With `stand_ins`, for the only node of the embedded mode, a new pod may name a ServiceAccount, a
+    PriorityClass and a node that are not there: it has no account, priority 0, and is bound like any other.
     """
     if kind.resource == POD.resource:
         if old is None:
-            _set_account(lookup, new)
-            _set_priority(lookup, every, new)
+            _set_account(lookup, new, stand_ins=stand_ins)
+            _set_priority(lookup, every, new, stand_ins=stand_ins)
+            if stand_ins:
+                _release_from_node(lookup, new)
         else:
             _keep_priority(new, old)
         _tolerate(new)
@@ -55,14 +67,25 @@ def admit(
         _check_only_default(every, new, old)
 
 
-def _set_account(lookup: Lookup, pod: Object) -> None:
+def _release_from_node(lookup: Lookup, pod: Object) -> None:
+    """Leave a pod to the scheduler if its node is not there: nothing would ever start it, or end it."""
+    name = pod["spec"].get("nodeName")
+    if not name or lookup(NODE, "", name) is not None:
+        return
+    pod["spec"] = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
+    # In place: the store goes on to fill in the metadata of a new object.
+    metadata = pod["metadata"]
+    metadata["annotations"] = (metadata.get("annotations") or {}) | {NODE_NAME_ANNOTATION: name}
+
+
+def _set_account(lookup: Lookup, pod: Object, *, stand_ins: bool) -> None:
     """A pod runs as a ServiceAccount; that of the namespace need not be there, as no token depends on it."""
     metadata, spec = pod["metadata"], pod["spec"]
     if _MIRROR in (metadata.get("annotations") or {}):
         return
     name, namespace = spec.get("serviceAccountName") or DEFAULT_ACCOUNT, metadata.get("namespace", "")
     account = lookup(SERVICE_ACCOUNT, namespace, name)
-    if account is None and name != DEFAULT_ACCOUNT:
+    if account is None and name != DEFAULT_ACCOUNT and not stand_ins:
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
         raise errors.forbidden(POD, metadata.get("name", ""), why)
     made = spec | {"serviceAccountName": name, "serviceAccount": name}
@@ -72,12 +95,12 @@ def _set_account(lookup: Lookup, pod: Object) -> None:
     pod["spec"] = made
 
 
-def _set_priority(lookup: Lookup, every: Every, pod: Object) -> None:
+def _set_priority(lookup: Lookup, every: Every, pod: Object, *, stand_ins: bool) -> None:
     """A pod has the priority of its class, and nothing else."""
     name, spec = pod["metadata"].get("name", ""), pod["spec"]
     class_name = spec.get("priorityClassName")
     found = lookup(PRIORITY_CLASS, "", class_name) if class_name else _default_class(every)
-    if found is None and class_name:
+    if found is None and class_name and not stand_ins:
         raise errors.forbidden(POD, name, f"no PriorityClass with name {class_name} was found")
     made = _priority_of(found)
     for field, sort, called in (

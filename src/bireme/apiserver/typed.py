@@ -29,7 +29,10 @@ _UNKNOWN_CLIENT: Final = "unknown"
 
 
 class BySchema(Intake):
-    """Does with an object what an API server does."""
+    """Does with an object what an API server does; `stand_ins` is that of `plugins.admit`."""
+
+    def __init__(self, *, stand_ins: bool = False) -> None:
+        self._stand_ins = stand_ins
 
     def read(
         self, kind: Kind, body: Object, terms: Terms, raw: bytes = b"", earlier: tuple[str, ...] = ()
@@ -96,7 +99,7 @@ class BySchema(Intake):
             new["metadata"]["managedFields"] = owners
 
     def admit(self, lookup: Lookup, every: Every, kind: Kind, new: Object, old: Object | None) -> None:
-        plugins.admit(lookup, kind, new, old, every=every)
+        plugins.admit(lookup, kind, new, old, every=every, stand_ins=self._stand_ins)
         if _is_ours(kind):
             defaulted = admission.default(new)
             new.clear()

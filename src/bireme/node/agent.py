@@ -33,6 +33,7 @@ from bireme.node.shim import wire
 
 log = logging.getLogger("bireme.node")
 
+_READY: Final = "NodeAgentReady"
 _NULL: Final = msgspec.Raw(b"null")
 _AGAIN: Final = Backoff(1.0, 60.0)
 
@@ -120,6 +121,7 @@ class Agent:
             "kind": "Node",
             "metadata": {"name": self._machine.name, "labels": self._machine.labels()},
         }
+        await self._delete_former_nodes()
         try:
             await self._client.create(NODES, None, body)
         except AlreadyExists:
@@ -130,7 +132,7 @@ class Agent:
         ready = {
             "type": "Ready",
             "status": "True",
-            "reason": "NodeAgentReady",
+            "reason": _READY,
             "message": "this machine runs pods as processes",
             "lastHeartbeatTime": moment,
             "lastTransitionTime": moment,
@@ -147,6 +149,13 @@ class Agent:
         }
         body = {"status": status}
         await self._client.patch(NODES, None, self._machine.name, body, subresource="status")
+
+    async def _delete_former_nodes(self) -> None:
+        """Delete the Nodes of this machine's earlier host names, or pods would be taken to run there."""
+        for node in (await self._client.list(NODES, type=dict)).items:
+            name, conditions = node["metadata"]["name"], (node.get("status") or {}).get("conditions") or ()
+            if name != self._machine.name and any(each.get("reason") == _READY for each in conditions):
+                await self._client.delete(NODES, None, name, uid=node["metadata"]["uid"])
 
     # ---- the pods
 

@@ -1,6 +1,7 @@
 """A scheduler for one node: whatever waits is bound to it, while there are devices enough.
 
 CPU and memory are oversubscribed: a laptop must run what a cluster would. Devices are not.
+Pods that are bound to a node which is not there are deleted, because nothing else here could end them.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from bireme.api.scheduler import SCHEDULER_NAME
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.errors import ApiError, KubeError, ServerError
-from bireme.kube.resources import PODS
+from bireme.kube.resources import NODES, PODS
 from bireme.node.machine import Machine
 from bireme.scheduling.requests import pod_requests
 
@@ -88,7 +89,7 @@ class Binder:
         if any(pod.spec.scheduler_name == SCHEDULER_NAME for pod in pods):
             self._queued.set()
         free = self._free(pods)
-        done = True
+        done = await self._delete_orphans(pods)
         waiting = [pod for pod in pods if self._waits(pod)]
         self._bound &= {pod.metadata.uid for pod in waiting}
         for pod in sorted(
@@ -105,6 +106,29 @@ class Binder:
             else:
                 done = False
         return done
+
+    async def _delete_orphans(self, pods: list[WaitingPod]) -> bool:
+        """Delete pods that are bound to a node which is not there, as a cluster's PodGC does.
+
+        Only their kubelet could report their end, so they could be neither run nor stopped. False if that is
+        to be tried again.
+        """
+        elsewhere = [pod for pod in pods if pod.spec.node_name not in ("", self._machine.name)]
+        if not elsewhere:
+            return True
+        try:
+            nodes = {node["metadata"]["name"] for node in (await self._client.list(NODES, type=dict)).items}
+            for pod in elsewhere:
+                metadata = pod.metadata
+                if pod.spec.node_name not in nodes:
+                    log.info("a pod's node is not there: deleted", extra={"pod": metadata.name})
+                    await self._client.delete(
+                        PODS, metadata.namespace, metadata.name, uid=metadata.uid, grace_seconds=0
+                    )
+        except KubeError as error:
+            log.warning("pods of missing nodes are not deleted yet: %s", error)
+            return False
+        return True
 
     def _shortage(self, lacking: list[str], wanted: dict[str, int]) -> str:
         """As a kube-scheduler says it, and whether waiting can help."""

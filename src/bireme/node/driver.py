@@ -4,7 +4,7 @@ An image is not looked at: programs, PATH and HOME are those of whoever started 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from bireme.node.cpus import read_cores, share
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import NodeFolder, PodFolder
+from bireme.node.ignored_fields import SHARED_MEMORY
 from bireme.node.machine import Machine
 from bireme.node.remote_shell import ONE_NAME, PODS
 from bireme.node.seen import Object, Problem
@@ -29,7 +30,7 @@ from bireme.node.submitter import (
     merge_variables,
 )
 from bireme.node.substitutes import NOTHING, Needs, Substitutes, needs_of
-from bireme.node.volumes import VolumeError, part_of
+from bireme.node.volumes import VolumeError, is_in_memory, part_of, tmpfs_sizes
 from bireme.planning.identity import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
 
 CONFIG_ERROR: Final = "CreateContainerConfigError"
@@ -96,6 +97,9 @@ class ProcessDriver:
             return {}
         orders: dict[str, Any] = {"hostname": hostname(pod), "user": self._machine.isolation == "user"}
         orders |= {"ipc": not pod["spec"].get("hostIPC"), "message": MESSAGE}
+        if sizes := tmpfs_sizes(pod, self._machine.allocatable()):
+            folder = self._folder.pod(pod["metadata"]["uid"]).volumes
+            orders["tmpfs"] = {str(folder / name): size for name, size in sizes.items()}
         return orders if network is None else orders | {"network": network}
 
     def start_order(
@@ -128,7 +132,7 @@ class ProcessDriver:
         argv, env = expand(words, built.own), built.values | _kept(own)
         env["PATH"] = f"{self._folder.programs}:{env['PATH']}"
         last_words = message_file(folder, name, attempt)
-        mounts = self._mounts(container, volumes, folder, last_words, built.own)
+        mounts = self._mounts(pod, container, volumes, folder, last_words, built.own)
         found, here = Substitutes([each["target"] for each in mounts]), self._start_directory(origin)
         directory = found.directory(container.get("workingDir") or "", here)
         argv, env = found.words(argv, origin.needs), found.variables(env, directory)
@@ -212,6 +216,7 @@ class ProcessDriver:
 
     def _mounts(
         self,
+        pod: Object,
         container: Object,
         volumes: Mapping[str, Path],
         folder: PodFolder,
@@ -219,7 +224,7 @@ class ProcessDriver:
         values: Mapping[str, str],
     ) -> list[dict[str, Any]]:
         if not self.can_mount:
-            self._check_mounts(container, volumes)
+            self._check_mounts(pod, container, volumes)
             return []
         mounts: list[dict[str, Any]] = []
         hosts = folder.path / "hosts"
@@ -243,10 +248,13 @@ class ProcessDriver:
             mounts.append({"source": str(last_words), "target": place})
         return mounts
 
-    def _check_mounts(self, container: Object, volumes: Mapping[str, Path]) -> None:
+    def _check_mounts(self, pod: Object, container: Object, volumes: Mapping[str, Path]) -> None:
         """Without namespaces only what is there already, or is ours, can be found at its place."""
+        in_memory = {each["name"] for each in pod["spec"].get("volumes") or () if is_in_memory(each)}
         for mount in container.get("volumeMounts") or ():
             place, source = Path(mount["mountPath"]), volumes[mount["name"]]
+            if str(place) == SHARED_MEMORY and mount["name"] in in_memory:
+                continue
             if mount["name"].startswith(_OURS) or (place.exists() and place.samefile(source)):
                 continue
             message = (
@@ -284,10 +292,11 @@ def message_file(folder: PodFolder, container: str, attempt: int) -> Path:
     return folder.messages / f"{container}.{attempt}"
 
 
-def write_hosts(path: Path, entries: Mapping[str, str]) -> None:
-    """A pod's /etc/hosts: itself, and its fellows by name."""
+def write_hosts(path: Path, entries: Mapping[str, str], aliases: Sequence[Object] = ()) -> None:
+    """A pod's /etc/hosts: itself, its fellows by name, and its hostAliases."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
     lines += [f"{address} {name}" for name, address in entries.items()]
+    lines += [" ".join((alias["ip"], *(alias.get("hostnames") or ()))) for alias in aliases]
     # In place: a mount of the file shows the file that it was made of.
     path.write_text("\n".join(lines) + "\n")
 

@@ -1,6 +1,7 @@
 """Which driver runs a pod: its own annotation says, or its job's, or the node's setting."""
 
 import asyncio
+import os
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,9 +11,10 @@ from bireme.node.cgroups import remove, was_oom_killed
 from bireme.node.driver import RUN_ERROR, Origin, ProcessDriver, UnstartableError
 from bireme.node.environment import Sources
 from bireme.node.folders import NodeFolder, PodFolder
+from bireme.node.ignored_fields import Here, describe_placement, describe_user, describe_volumes
 from bireme.node.machine import Machine
 from bireme.node.podman import driver as podman
-from bireme.node.podman.driver import PodmanDriver
+from bireme.node.podman.driver import PodmanDriver, describe_shared_tmpfs
 from bireme.node.seen import Object, Problem
 from bireme.node.submitter import DRIVER
 from bireme.node.substitutes import unasked
@@ -34,14 +36,16 @@ class Drivers:
     ) -> None:
         self._process = ProcessDriver(folder, machine, environment, directory)
         self._podman = PodmanDriver(folder, machine, self._process.devices)
-        self._folder, self._default = folder, default
+        self._folder, self._default, self._machine = folder, default, machine
         self.devices = self._process.devices
 
     def pod_orders(self, pod: Object, network: dict[str, Any] | None) -> dict[str, Any]:
         """What the shim of a pod makes before any container."""
         orders = self._process.pod_orders(pod, network)
+        if not podman.is_used(self._folder.pod(pod["metadata"]["uid"])):
+            return orders
         # Podman mounts for all pods, and gives each container what it shares with nobody.
-        return orders | {"ipc": False} if podman.is_used(self._folder.pod(pod["metadata"]["uid"])) else orders
+        return orders | {"ipc": False, "tmpfs": {}}
 
     async def start_order(
         self,
@@ -59,6 +63,14 @@ class Drivers:
         else:
             order = self._process.start_order(pod, container, attempt, folder, volumes, sources, origin)
         return order | {"notices": [*order["notices"], *unasked(container)]}
+
+    def describe_ignored(self, pod: Object, origin: Origin, labels: Mapping[str, str]) -> list[str]:
+        """Describe the fields of a pod that this machine does not honour; `labels` are those of the Node."""
+        here = Here(self._machine.name, os.getuid(), os.getgid(), self._process.can_mount, labels)
+        notices = [*describe_placement(pod, here), *describe_volumes(pod, here)]
+        if self._choose(pod, origin) == podman.PODMAN:
+            return [*notices, *describe_shared_tmpfs(pod)]
+        return [*notices, *describe_user(pod, here)]
 
     def _choose(self, pod: Object, origin: Origin) -> str:
         own = (pod["metadata"].get("annotations") or {}).get(DRIVER)

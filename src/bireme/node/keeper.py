@@ -18,8 +18,9 @@ from bireme.node.conditions import with_foreign
 from bireme.node.driver import Origin, UnstartableError, message_file, read_origin
 from bireme.node.drivers import Drivers
 from bireme.node.environment import Sources
-from bireme.node.fetching import fetch_sources
+from bireme.node.fetching import fetch_node_labels, fetch_sources, find_missing
 from bireme.node.folders import NodeFolder, PodFolder
+from bireme.node.ignored_fields import describe_missing
 from bireme.node.last_words import read_last_words
 from bireme.node.life import Step, step
 from bireme.node.memory import explain_lack
@@ -398,7 +399,9 @@ class Keeper:
         self.folder.make()
         self._node_folder.link(self.namespace, self.name, self.folder)
         sources = await fetch_sources(self._client, self._pod, self._allocatable)
-        volumes = Volumes(self._pod, self.folder.volumes, self._node_folder.path / "claims", sources)
+        claims = self._node_folder.path / "claims"
+        missing = list(describe_missing(await find_missing(self._client, self._pod, claims)))
+        volumes = Volumes(self._pod, self.folder.volumes, claims, sources)
         try:
             made = await asyncio.to_thread(volumes.make_all)
         except VolumeError as error:
@@ -414,6 +417,8 @@ class Keeper:
         except NetworkError as error:
             raise UnstartableError(Problem("NetworkNotReady", str(error))) from error
         self._volumes, self._sources = made, sources
+        labels = await fetch_node_labels(self._client, self._pod)
+        self._notice([*self._driver.describe_ignored(self._pod, self._origin, labels), *missing])
 
     async def _join(self, job: Object | None) -> dict[str, Any] | None:
         """Give the pod its address; return what its shim needs for that."""

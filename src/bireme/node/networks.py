@@ -7,6 +7,7 @@ MPI job where the machine has no network but loopback.
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from bireme.node.shim.tree import read_process
 from bireme.node.shims import ShimError
 
 LOOPBACK: Final = "127.0.0.1"
+_HOSTS: Final = "hosts"
 _FIRST, _LAST = 2, 65_000
 _PROGRAM: Final = """
 import sys
@@ -116,13 +118,14 @@ class Networks:
         """Let a pod and its fellows find one another.
 
         They share one file by links, or the names of a large job would be written as often as it has pairs.
+        Pods with other hostAliases have another file.
         """
         own = member.folder.path / "hosts"
         with contextlib.suppress(OSError):
             if not _is_named(member):
-                write_hosts(own, {hostname(member.pod): LOOPBACK})
+                write_hosts(own, {hostname(member.pod): LOOPBACK}, _aliases(member.pod))
                 return
-            shared = self._folder / job_uid / "hosts"
+            shared = self._folder / job_uid / _hosts_name(_aliases(member.pod))
             shared.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if own.exists() and not shared.exists():
                 shared.hardlink_to(own)
@@ -133,9 +136,10 @@ class Networks:
     def _write_hosts(self, job_uid: str) -> None:
         members = self._members.get(job_uid, {}).values()
         entries = {hostname(member.pod): member.address for member in members if _is_named(member)}
-        if entries:
+        aliases = {_hosts_name(each): each for each in (_aliases(member.pod) for member in members)}
+        for name, lines in aliases.items() if entries else ():
             with contextlib.suppress(OSError):
-                write_hosts(self._folder / job_uid / "hosts", entries)
+                write_hosts(self._folder / job_uid / name, entries, lines)
 
     def _address(self, job_uid: str, folder: PodFolder) -> str:
         """The one that the pod had, or one that is free."""
@@ -186,11 +190,24 @@ class Networks:
         if (pid := _alive(folder)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for name in ("holder.json", "holder.json.new", "failed", "log", "hosts"):
+        for name in ("holder.json", "holder.json.new", "failed", "log"):
             (folder / name).unlink(missing_ok=True)
+        for path in folder.glob(f"{_HOSTS}*"):
+            path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()
         self._locks.pop(job_uid, None)
+
+
+def _aliases(pod: Object) -> list[Object]:
+    return pod["spec"].get("hostAliases") or []
+
+
+def _hosts_name(aliases: list[Object]) -> str:
+    """The name of the file that pods with these hostAliases share."""
+    if not aliases:
+        return _HOSTS
+    return f"{_HOSTS}-{hashlib.sha256(json.dumps(aliases, sort_keys=True).encode()).hexdigest()[:16]}"
 
 
 def _link(place: Path, target: Path) -> None:

@@ -1,7 +1,8 @@
 """Volumes as folders: what a pod's containers see below their mounts.
 
 ConfigMap, Secret, downwardAPI and projected volumes are written anew, whole and at once, behind a link. An
-emptyDir lives with the pod, a claim is a folder that outlives it, a hostPath is itself.
+emptyDir lives with the pod, a claim is a folder that outlives it, a hostPath is itself. Over the folder of an
+emptyDir with `medium: Memory`, the pod's shim mounts a tmpfs, in its own mount namespace (`tmpfs_sizes`).
 """
 
 import shutil
@@ -10,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bireme.api.quantity import QuantityError, parse_quantity
 from bireme.node.downward import field_value, resource_value
 from bireme.node.environment import Sources, expand
 
 Manifest = dict[str, Any]
 
 _DATA: Final = "..data"
+_MEMORY: Final = "Memory"
 _SERVED: Final = (
     "emptyDir",
     "configMap",
@@ -39,6 +42,36 @@ class File(NamedTuple):
     path: str
     content: bytes
     mode: int
+
+
+def tmpfs_sizes(pod: Manifest, allocatable: Mapping[str, str]) -> dict[str, int]:
+    """Return the bytes of each emptyDir with `medium: Memory`, by the name of the volume.
+
+    As with a kubelet: the least of sizeLimit, the pod's memory limit, if all its containers have one, and
+    the memory of the node.
+    """
+    volumes = (volume for volume in pod["spec"].get("volumes") or () if is_in_memory(volume))
+    bounds = [_bytes(allocatable.get("memory")), _memory_limit(pod["spec"])]
+    sizes = {volume["name"]: [_bytes(volume["emptyDir"].get("sizeLimit")), *bounds] for volume in volumes}
+    return {name: min((each for each in of_volume if each), default=0) for name, of_volume in sizes.items()}
+
+
+def is_in_memory(volume: Manifest) -> bool:
+    return (volume.get("emptyDir") or {}).get("medium") == _MEMORY
+
+
+def _memory_limit(spec: Manifest) -> int:
+    """The sum of the memory limits of a pod's containers; 0 if one has none."""
+    every = spec.get("containers") or ()
+    limits = [_bytes(((each.get("resources") or {}).get("limits") or {}).get("memory")) for each in every]
+    return sum(limits) if all(limits) else 0
+
+
+def _bytes(quantity: object) -> int:
+    try:
+        return 0 if quantity is None else parse_quantity(str(quantity)).units()
+    except QuantityError:
+        return 0
 
 
 class Volumes:

@@ -82,15 +82,17 @@ async def run_apiserver(options: Options, say: Callable[[str], None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(options: Options, gateway: Gateway | None = None) -> AsyncIterator[Running]:
-    """An API server, ready for clients, until the context ends."""
+async def serving(
+    options: Options, gateway: Gateway | None = None, *, stand_ins: bool = False
+) -> AsyncIterator[Running]:
+    """An API server, ready for clients, until the context ends; `stand_ins` as in `open_backend`."""
     _check(options)
     folder = Folder(options.folder)
     with folder.locked():
         listening = listen(options.host, _ports(options, folder))
         with contextlib.closing(listening.socket):
             files, token = _tls(options, folder), _token(options, folder)
-            backend = open_backend(folder.database)
+            backend = open_backend(folder.database, stand_ins=stand_ins)
             hosts = listening.hosts if is_loopback(options.host) else None
             access = Access(token, hosts, User("bireme:owner", (MASTERS, "system:authenticated")))
             handler = CountingHandler(backend, access, gateway)
@@ -111,14 +113,17 @@ async def serving(options: Options, gateway: Gateway | None = None) -> AsyncIter
                 await backend.close()
 
 
-def open_backend(path: Path | None) -> Backend:
-    """A store with what was saved in a file; in memory alone without one."""
+def open_backend(path: Path | None, *, stand_ins: bool = False) -> Backend:
+    """A store with what was saved in a file; in memory alone without one.
+
+    With `stand_ins`, pods may name some objects that are not there (`plugins.admit`).
+    """
     store = Store(
         CORE,
         uid=lambda: str(uuid.uuid4()),
         suffix=lambda: "".join(secrets.choice(_LETTERS) for _ in range(5)),
         history=HISTORY,
-        intake=BySchema(),
+        intake=BySchema(stand_ins=stand_ins),
         publishes=False,
     )
     database = None if path is None else Database(path, history=HISTORY)

@@ -58,7 +58,7 @@ async def embedded(
     settle()
     machine = machine or look()
     gateway = NodeGateway()
-    async with serving(options, gateway) as running:
+    async with serving(options, gateway, stand_ins=True) as running:
         client = Client(InsideTransport(running.backend, "bireme"))
 
         def begin_agent() -> Coroutine[Any, Any, None]:

@@ -52,6 +52,10 @@ def wanted(pod: dict[str, Any] | None = None, **container: Any) -> Wanted:
             wanted()._replace(mounts=[Mount('/a,b"', "/c", read_only=True)]),
             ['--mount=type=bind,"source=/a,b""",destination=/c,ro=true'],
         ),
+        (
+            wanted()._replace(mounts=[Mount("", "/dev/shm", tmpfs_bytes=4096)]),
+            ["--mount=type=tmpfs,destination=/dev/shm,tmpfs-size=4096,tmpfs-mode=1777,notmpcopyup"],
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -21,6 +21,8 @@ class Mount(NamedTuple):
     source: str
     target: str
     read_only: bool = False
+    tmpfs_bytes: int = 0
+    """The size of a new tmpfs, which is mounted instead of the source; 0 for none."""
 
 
 class Image(NamedTuple):
@@ -108,6 +110,9 @@ def _variables(env: Mapping[str, str]) -> list[str]:
 def _mount(mount: Mount) -> str:
     """One record of CSV."""
     fields = ["type=bind", f"source={mount.source}", f"destination={mount.target}"]
+    if mount.tmpfs_bytes:
+        size = f"tmpfs-size={mount.tmpfs_bytes}"
+        fields = ["type=tmpfs", f"destination={mount.target}", size, "tmpfs-mode=1777", "notmpcopyup"]
     fields += ["ro=true"] if mount.read_only else []
     quoted = (
         '"' + each.replace('"', '""') + '"' if any(letter in each for letter in ',"\n') else each

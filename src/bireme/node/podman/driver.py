@@ -21,6 +21,7 @@ from bireme.node.driver import (
     RUN_ERROR,
     UnstartableError,
     console,
+    hostname,
     message_file,
     sub_path,
 )
@@ -33,11 +34,13 @@ from bireme.node.podman.calls import BELL, VARIABLE
 from bireme.node.podman.images import Images, complaint
 from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
+from bireme.node.volumes import is_in_memory, tmpfs_sizes
 
 PODMAN: Final = "podman"
 _PROGRAMS: Final = "/bireme/bin"
 _CALLS: Final = "/bireme/calls"
 _HOSTS: Final = "/etc/hosts"
+_HOST_NAME: Final = "/etc/hostname"
 _PROGRAM: Final = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -172,17 +175,45 @@ class PodmanDriver:
             Mount(str(place.calls), _CALLS),
             Mount(str(place.programs), _PROGRAMS, read_only=True),
         ]
+        place.host_name.write_text(f"{hostname(pod)}\n")
+        place.host_name.chmod(0o644)
+        mounts.append(Mount(str(place.host_name), _HOST_NAME))
+        own = len(mounts)
         if (hosts := place.folder.path / "hosts").exists():
             hosts.chmod(0o644)
             mounts.append(Mount(str(hosts), _HOSTS))
         _open_volumes(pod, volumes)
+        shared, sizes = shared_tmpfs(pod), tmpfs_sizes(pod, self._machine.allocatable())
         for mount in container.get("volumeMounts") or ():
+            target, read_only = mount["mountPath"], bool(mount.get("readOnly"))
+            if mount["name"] in sizes and mount["name"] not in shared:
+                mounts.append(Mount("", target, read_only, sizes[mount["name"]]))
+                continue
             source = volumes[mount["name"]] / sub_path(pod, container, mount)
             if not source.exists():
                 source.mkdir(mode=0o777, parents=True)
-            mounts.append(Mount(str(source), mount["mountPath"], bool(mount.get("readOnly"))))
-        taken = {each.target for each in mounts[3:]}
-        return [each for each in mounts if each in mounts[3:] or each.target not in taken]
+            mounts.append(Mount(str(source), target, read_only))
+        taken = {each.target for each in mounts[own:]}
+        return [each for each in mounts if each in mounts[own:] or each.target not in taken]
+
+
+def shared_tmpfs(pod: Object) -> list[str]:
+    """The emptyDirs with `medium: Memory` that can't be a tmpfs of podman's: it belongs to one mount."""
+    spec = pod["spec"]
+    every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    mounts = [mount for container in every for mount in container.get("volumeMounts") or ()]
+    mounted = [mount["name"] for mount in mounts]
+    parts = {mount["name"] for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
+    names = [volume["name"] for volume in spec.get("volumes") or () if is_in_memory(volume)]
+    return [name for name in names if mounted.count(name) > 1 or name in parts]
+
+
+def describe_shared_tmpfs(pod: Object) -> list[str]:
+    """What to say of emptyDirs that are not memory as the pod says."""
+    return [
+        f"emptyDir {name}: several mounts share it, so with podman it is a folder on disk, without sizeLimit"
+        for name in shared_tmpfs(pod)
+    ]
 
 
 class _Place:
@@ -195,6 +226,7 @@ class _Place:
         self.calls = _files(folder) / f"{container['name']}.calls"
         self.message = message_file(folder, container["name"], attempt)
         self.programs = _files(folder) / "bin"
+        self.host_name = _files(folder) / "hostname"
 
     def make(self) -> None:
         """Whoever the container runs as must get at them; the folder around them is closed to others."""

@@ -28,6 +28,9 @@ def arrange(mounts: Sequence[dict[str, Any]], scratch: str) -> None:
         _cover_root(scratch)
     # A mount hides what is below it.
     for each in sorted(mounts, key=lambda each: str(each["target"]).count("/")):
+        # A subPath of a tmpfs of the pod: only this mount namespace sees that it is missing.
+        if not os.path.exists(each["source"]):  # noqa: PTH110
+            os.makedirs(each["source"])  # noqa: PTH103
         _make_place(each, scratch)
         _mount(each)
         _mounted.append(each["target"])

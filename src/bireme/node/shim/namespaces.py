@@ -18,6 +18,7 @@ def enter(folder: str) -> None:
     user       whether a user namespace is needed for the rest, or for the mounts of containers
     ipc        shared memory of its own, for all of its containers, of both sorts: System V's and /dev/shm
     message    a place among the devices, where each container has a file of its own for its last words
+    tmpfs      folders that are memory for all of its containers, with their sizes in bytes, 0 for the usual
     """
     with open(f"{folder}/pod.json") as file:  # noqa: PTH123
         wanted: dict[str, Any] = json.load(file)
@@ -28,15 +29,20 @@ def enter(folder: str) -> None:
     if wanted.get("hostname"):
         kernel.unshare(kernel.CLONE_NEWUTS)
         socket.sethostname(wanted["hostname"])
-    if wanted.get("ipc"):
+    ipc, tmpfs = wanted.get("ipc"), wanted.get("tmpfs") or {}
+    if ipc or tmpfs:
+        kernel.unshare(kernel.CLONE_NEWNS)
+        # What the machine mounts later is seen here; what is mounted here is not seen there.
+        kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
+    for path, size in tmpfs.items():
+        kernel.mount("tmpfs", path, "tmpfs", 0, f"mode=777,size={size}" if size else "mode=777")
+    if ipc:
         _own_memory()
         if wanted.get("message"):
             mounts.add_device_file(wanted["message"], f"{folder}/root")
 
 
 def _own_memory() -> None:
-    kernel.unshare(kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS)
-    # What the machine mounts later is seen here; what is mounted here is not seen there.
-    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
+    kernel.unshare(kernel.CLONE_NEWIPC)
     if os.path.isdir(_SHARED):  # noqa: PTH112 - pathlib costs the shim its start
         kernel.mount("tmpfs", _SHARED, "tmpfs", 0, "mode=1777")

@@ -6,13 +6,17 @@ import pytest
 
 from bireme.apiserver import plugins
 from bireme.apiserver.errors import StatusError
-from bireme.apiserver.kinds import POD, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind
+from bireme.apiserver.kinds import NODE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind
 from bireme.apiserver.rules import Object
 
 URGENT: Object = {"metadata": {"name": "urgent"}, "value": 7, "preemptionPolicy": "Never"}
 USUAL: Object = {"metadata": {"name": "usual"}, "value": 3, "globalDefault": True}
 ACCOUNT: Object = {"metadata": {"name": "builder"}, "imagePullSecrets": [{"name": "pull"}]}
-THERE = {(PRIORITY_CLASS.plural, "urgent"): URGENT, (SERVICE_ACCOUNT.plural, "builder"): ACCOUNT}
+THERE = {
+    (PRIORITY_CLASS.plural, "urgent"): URGENT,
+    (SERVICE_ACCOUNT.plural, "builder"): ACCOUNT,
+    (NODE.plural, "here"): {},
+}
 
 
 def lookup(kind: Kind, namespace: str, name: str) -> Object | None:
@@ -75,6 +79,23 @@ def test_what_is_not_there_can_not_be_named(spec: Object, words: str) -> None:
     with pytest.raises(StatusError, match=f'pods "p" is forbidden: {words}') as refused:
         admitted(**spec)
     assert refused.value.code == 403
+
+
+def test_with_stand_ins_a_pod_may_name_what_is_not_there() -> None:
+    spec = {"serviceAccountName": "nobody", "priorityClassName": "x", "nodeName": "elsewhere"}
+    pod: Object = {"metadata": {"name": "p", "namespace": "n", "annotations": {"a": "b"}}, "spec": spec}
+    plugins.admit(lookup, POD, pod, None, stand_ins=True)
+    assert (pod["spec"]["serviceAccountName"], pod["spec"]["priorityClassName"]) == ("nobody", "x")
+    assert pod["spec"]["priority"] == 0
+    assert "nodeName" not in pod["spec"]
+    assert pod["metadata"]["annotations"] == {"a": "b", "bireme.dev/node-name": "elsewhere"}
+
+
+def test_a_pod_stays_bound_to_a_node_that_is_there() -> None:
+    pod: Object = {"metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "here"}}
+    plugins.admit(lookup, POD, pod, None, stand_ins=True)
+    assert pod["spec"]["nodeName"] == "here"
+    assert "annotations" not in pod["metadata"]
 
 
 def test_an_update_keeps_the_priority() -> None:

@@ -1,7 +1,9 @@
 """Manifests that name what only a cluster has: they run, and one line says what is different here."""
 
 import contextlib
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,8 @@ from bireme.kube.errors import AlreadyExists
 from bireme.kube.resources import NODES, PODS
 from bireme.node.machine import isolation
 from support.fixtures import unavailable
-from support.here import Here, Object, generic, replica, shell
+from support.here import PATIENCE_SECONDS, Here, Object, generic, replica, shell
+from support.here_kubectl import kubectl
 
 pytestmark = pytest.mark.xdist_group("here")
 
@@ -76,6 +79,20 @@ def test_priority_class_and_service_account_that_are_not_there_are_told(here: He
         "ServiceAccount trainer is not there: the pod runs without it",
     ]
     here.delete(job)
+
+
+def test_kubectl_names_a_kind_that_is_not_served(here: Here) -> None:
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {}}
+    done = subprocess.run(
+        kubectl(here, "apply", "-f", "-"),
+        input=json.dumps(manifest),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert 'no matches for kind "Job" in version "batch/v1"' in done.stderr
 
 
 def test_a_claim_that_is_not_there_is_told_with_its_folder(here: Here) -> None:

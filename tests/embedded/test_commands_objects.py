@@ -234,6 +234,43 @@ def test_logs_follow_a_job_to_its_end(bireme: Bireme) -> None:
     assert result.stdout == "worker-0 | a\nworker-0 | b\n"
 
 
+CLEANED = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: cleaned}
+spec:
+  cleanUpPolicy: All
+  replicaSpecs:
+    - type: worker
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - {name: main, image: none, command: [sh, -c, echo replica $(rank)]}
+            - {name: aside, image: none, command: [sh, -c, echo aside; sleep 1000]}
+"""
+
+
+def test_logs_show_what_pods_said_that_were_just_cleaned_up(bireme: Bireme) -> None:
+    bireme("run", "-f", "-", input=CLEANED)
+    bireme("wait", "pod/cleaned-worker-0", "--for", "delete")
+    bireme("wait", "pod/cleaned-worker-1", "--for", "delete")
+    assert bireme("logs", "cleaned").stdout == "worker-0 | replica 0\nworker-1 | replica 1\n"
+    assert bireme("logs", "cleaned", "-c", "aside", "--tail", "1").stdout.count("aside") == 2
+    assert bireme("logs", "cleaned-worker-1").stdout == "replica 1\n"
+    bireme("delete", "cleaned")
+
+
+def test_logs_show_what_the_pods_of_a_paused_job_said(bireme: Bireme) -> None:
+    script = "echo began; exec sleep 1000"
+    bireme("run", "-d", "--name", "halted", "--replicas", "1", "--", "sh", "-c", script)
+    bireme("wait", "halted", "--for", "running")
+    eventually(lambda: bireme("logs", "halted").stdout != "")
+    bireme("pause", "halted")
+    assert bireme("logs", "halted").stdout == "worker-0 | began\n"
+    bireme("delete", "halted")
+
+
 TWICE = """
 apiVersion: v1
 kind: Pod

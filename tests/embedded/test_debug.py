@@ -4,20 +4,11 @@ import subprocess
 
 import pytest
 
-from support.control_plane import BinariesMissingError, find_kubectl
-from support.fixtures import unavailable
 from support.here import PATIENCE_SECONDS, Here, Object, eventually, generic, replica, shell
+from support.here_kubectl import kubectl
 from support.terminals import Terminal
 
 pytestmark = pytest.mark.xdist_group("here")
-
-
-def kubectl(here: Here, *arguments: str) -> list[str]:
-    try:
-        program = find_kubectl()
-    except BinariesMissingError as missing:
-        raise unavailable(str(missing)) from None
-    return [str(program), "--kubeconfig", str(here.running.server.kubeconfig), *arguments]
 
 
 def run(here: Here, *arguments: str) -> str:

@@ -15,6 +15,7 @@ from bireme.cli.screen import Lines, Screen
 from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.kube.errors import ApiError
 from bireme.kube.resources import PODS
+from bireme.run.jobs import replicas
 
 Object = dict[str, Any]
 
@@ -74,12 +75,27 @@ def command(
 
 async def _logs(target: Target, namespace: str | None, word: str, wanted: Wanted) -> None:
     async with connected(target, namespace) as connection:
-        found = await find_job_or_pod(connection, word)
         screen = Screen(live=False)
+        try:
+            found = await find_job_or_pod(connection, word)
+        except Failure:
+            if not await _print_retained(connection, word, wanted, screen):
+                raise
+            return
         if found.resource is PODS:
             await _print_pod(connection, found, wanted, screen)
         else:
             await _print_job(connection, found, wanted, screen)
+
+
+async def _print_retained(connection: Connection, word: str, wanted: Wanted, screen: Screen) -> bool:
+    """Print the output of a pod that is gone, which this machine's node keeps for a while; False if not."""
+    pod = _retained_pod(word.removeprefix("pod/"), connection.namespace)
+    try:
+        await _print(connection, pod, wanted, screen, "")
+    except ApiError:
+        return False
+    return True
 
 
 async def _print_pod(connection: Connection, pod: Found, wanted: Wanted, screen: Screen) -> None:
@@ -96,6 +112,7 @@ async def _print_job(connection: Connection, job: Found, wanted: Wanted, screen:
         await _follow(connection, job, wanted, screen)
         return
     pods = await _pods(connection, job)
+    retained = [] if wanted.previous else _retained_pods(job, pods)
     chosen = [pod for pod in pods if wanted.container in (None, *_containers(pod))]
     if pods and not chosen:
         there = dict.fromkeys(
@@ -107,13 +124,15 @@ async def _print_job(connection: Connection, job: Found, wanted: Wanted, screen:
     if wanted.follow and not wanted.previous:
         await _follow(connection, job, wanted, screen)
         return
-    if not pods:
+    forgotten = await _print_replicas(connection, job, retained, wanted, screen)
+    if not pods and len(forgotten) == len(retained):
         raise Failure(
             f"no pod of {job.name} is left, and no output with them",
-            "`bireme get -o yaml` shows what is known of its end",
+            "`bireme get -o yaml` shows what is known of its end; a clean-up policy of None keeps pods",
         )
     refused = await _print_replicas(connection, job, chosen, wanted, screen)
-    _tell_refused(job, refused, wanted, is_all=len(refused) == len(chosen))
+    is_all = len(refused) + len(forgotten) == len(chosen) + len(retained)
+    _tell_refused(job, refused, wanted, is_all=bool(refused) and is_all)
 
 
 async def _print_replicas(
@@ -195,6 +214,25 @@ async def _follow(connection: Connection, job: Found, wanted: Wanted, screen: Sc
         connection.client, job.resource, job.object, screen, container=wanted.container, options=options
     )
     await follower.run()
+
+
+def _retained_pods(job: Found, there: list[Object]) -> list[Object]:
+    """The pods of a job that its status tells of, and that are gone: an embedded node may have their output.
+
+    A replica without a UID, of a job that has not started, had no pod: one of that name was another job's.
+    """
+    known = {pod["metadata"]["name"] for pod in there}
+    namespace, has_started = (
+        job.object["metadata"]["namespace"],
+        "startTime" in (job.object.get("status") or {}),
+    )
+    names = [each["name"] for each in replicas(job.object) if each.get("uid") or has_started]
+    return [_retained_pod(name, namespace) for name in names if name not in known]
+
+
+def _retained_pod(name: str, namespace: str) -> Object:
+    """A pod of which only the name is known; the node knows which container is its first."""
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"containers": [{"name": None}]}}
 
 
 async def _pods(connection: Connection, job: Found) -> list[Object]:

@@ -14,7 +14,7 @@ from bireme.apiserver.registry import Registry
 from bireme.apiserver.rules import Object
 from bireme.apiserver.serving.negotiation import JSON, read_accept
 
-_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # The second version's document, empty, in Protobuf: swagger "2.0", info {title, version}, paths {}. Clients
 # ask for it to check the shape of what the server checks anyway, and give up if it is not there.
 _V2: Final = b"\x0a\x032.0\x12\x0f\x0a\x06bireme\x12\x05v1.36\x42\x00"

@@ -238,7 +238,15 @@ class Handler:
             yield watcher
 
     async def _streamed(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
-        pod = await self._find_pod(target)
+        try:
+            pod = await self._find_pod(target)
+        except errors.StatusError:
+            is_log = target.subresource == "log"
+            retained = self._gateway.departed(target.namespace or "", target.name) if is_log else None
+            if retained is None:
+                raise
+            # Its client can't look up which containers it had.
+            return await self._logs(request, retained, retained["spec"]["containers"][0]["name"])
         if target.subresource == "log":
             return await self._logs(request, pod)
         if target.subresource == "portforward":
@@ -250,21 +258,14 @@ class Handler:
         return await self._exec(request, pod, is_attach=target.subresource == "attach")
 
     async def _find_pod(self, target: Target) -> Object:
-        """The pod; one that has just gone where its output is asked for."""
         store = self._backend.store
-        try:
-            return await self._backend.read(lambda: store.get(POD, target.name, namespace=target.namespace))
-        except errors.StatusError:
-            is_log = target.subresource == "log"
-            pod = self._gateway.departed(target.namespace or "", target.name) if is_log else None
-            if pod is None:
-                raise
-            return pod
+        return await self._backend.read(lambda: store.get(POD, target.name, namespace=target.namespace))
 
-    async def _logs(self, request: web.BaseRequest, pod: Object) -> web.StreamResponse:
+    async def _logs(self, request: web.BaseRequest, pod: Object, container: str = "") -> web.StreamResponse:
+        """Answer with the output of a container, by default of this one."""
         if request.method != "GET":
             raise errors.method_not_allowed()
-        options = read_log_options(pod, _params(request.query))
+        options = read_log_options(pod, {"container": container, **_params(request.query)})
         response = web.StreamResponse(headers=_HEADERS | {"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
         if not pod["spec"].get("nodeName"):

@@ -54,8 +54,11 @@ def _fold(word: str) -> str:
 
 
 def join(words: Iterable[str]) -> str:
-    """`a, b or c`; `none` where there is nothing to choose from. Of many only the first."""
-    *first, last = list(islice(words, _MOST_WORDS)) or ["none"]
+    """`a, b or c`; `none` where there is nothing to choose from. Of many only the first.
+
+    Words that are empty or were there before are left out.
+    """
+    *first, last = list(islice(dict.fromkeys(filter(None, words)), _MOST_WORDS)) or ["none"]
     if len(first) == _MOST_WORDS - 1:
         last = "others"
     return f"{', '.join(first)} or {last}" if first else last

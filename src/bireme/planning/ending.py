@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from bireme.api.generic import GenericJob
-from bireme.api.job import FirstFailure, JobStatus, ReplicaStatus
+from bireme.api.job import ContainerStatus, FirstFailure, JobStatus, ReplicaStatus
 from bireme.api.names import LAUNCHER_TYPE
 from bireme.planning import conditions as c
 from bireme.planning.actions import DeletePod, EmitEvent
@@ -115,9 +115,20 @@ def after_the_end(view: View) -> Plan:
 def last_seen(replica: Replica) -> ReplicaStatus:
     """The record of a replica after the end: what it came to, or that its pod is gone."""
     record = seen(replica)
-    if replica.pod is None and not is_final(record) and record.phase != "Deleted":
+    if replica.pod is not None:
+        return record
+    if not is_final(record) and record.phase != "Deleted":
         return msgspec.structs.replace(record, phase="Deleted", containers=())
+    if any(each.container_phase == "Running" for each in record.containers):
+        return msgspec.structs.replace(record, containers=tuple(map(_gone, record.containers)))
     return record
+
+
+def _gone(container: ContainerStatus) -> ContainerStatus:
+    """A container whose pod was deleted before its end was seen."""
+    if container.container_phase != "Running":
+        return container
+    return msgspec.structs.replace(container, container_phase="Terminated", reason="Deleted")
 
 
 def refuse(view: View) -> Plan:

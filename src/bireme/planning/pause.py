@@ -62,7 +62,8 @@ def pods_to_suspend(view: View) -> list[Pod]:
 
 
 def _suspended(record: ReplicaStatus, *, gone: bool) -> ReplicaStatus:
-    if not gone:
+    """The record of a replica of a paused job. One that never had a pod is still to be created."""
+    if not gone or (not record.uid and record.phase == "Creating"):
         return record
     return msgspec.structs.replace(
         record, uid="", phase="Deleted", containers=(), replacing=False, finished_at=None

@@ -110,10 +110,17 @@ def step(
 
 
 def seen(replica: Replica) -> ReplicaStatus:
-    """The record brought up to date with what the pod shows; an outcome once recorded stays."""
+    """The record brought up to date with what the pod shows; an outcome once recorded stays.
+
+    Containers beside the main one end after it: how they did is added to a final record.
+    """
     record, pod = replica.record, replica.pod
-    if pod is None or is_final(record):
+    if pod is None:
         return record
+    if is_final(record):
+        still_runs = any(each.container_phase == "Running" for each in record.containers)
+        containers = container_statuses(pod) if still_runs else record.containers
+        return msgspec.structs.replace(record, containers=containers) if containers else record
     phase, containers = phase_of(pod, replica.ended), container_statuses(pod)
     waiting = record.waiting and (record.replacing or not main_has_run(pod, replica.main))
     if (phase, containers, waiting) == (record.phase, record.containers, record.waiting):

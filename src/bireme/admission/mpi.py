@@ -17,7 +17,9 @@ from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob, WorkerC
 from bireme.api.mpirun import (
     DROPPED_OPTIONS,
     HOST_OPTIONS,
+    NUMBER_OPTIONS,
     Option,
+    missing_values,
     parse_options,
     process_count,
     ranks_per_node,
@@ -177,9 +179,33 @@ def _check_option(option: Option, text: str, out: Findings) -> None:
             value=text,
             hint="remove it and its value; set `spec.worker.replicas`",
         )
+    elif lacking := missing_values(option):
+        values = "a value" if lacking == 1 else f"{lacking} values"
+        hint = f"put {values} after it, or remove it"
+        out.error(
+            where,
+            "option-value",
+            f"{describe(text)} lacks {values}: mpirun refuses it",
+            value=text,
+            hint=hint,
+        )
+    elif option.name in NUMBER_OPTIONS and not _is_number(option.value):
+        message = f"{describe(option.value)} is not a number of ranks, which {describe(text)} takes"
+        out.error(
+            (*_ARGUMENTS, option.index + len(option.values)),
+            "option-value",
+            message,
+            value=option.value,
+            hint="use a whole number, such as 4",
+        )
     elif option.name in DROPPED_OPTIONS:
         message = f"{describe(text)} is dropped: with it, mpirun hides the failure of a rank"
         out.warn(where, "dropped-option", message, value=text, hint="remove it")
+
+
+def _is_number(value: str) -> bool:
+    """Whether a value is a whole number, or may become one: Kubernetes puts variables in."""
+    return value.isascii() and (value.isdecimal() or "$(" in value)
 
 
 def _check_process_count(worker: WorkerConfig, out: Findings) -> None:

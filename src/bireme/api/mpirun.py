@@ -45,6 +45,9 @@ HOST_OPTIONS: Final = frozenset(
 DROPPED_OPTIONS: Final = frozenset({"enable-recovery", "max-restarts"})
 """Options that make Open MPI 4.1 report success when a rank failed."""
 
+NUMBER_OPTIONS: Final = frozenset({"c", "n", "N", "np", "npernode", "npersocket"})
+"""Options whose value is a number of ranks."""
+
 _PER_NODE: Final = re.compile(r"ppr:([0-9]+):node\b.*", re.IGNORECASE)
 _OVERSUBSCRIBED: Final = re.compile(r":oversubscribe", re.IGNORECASE)
 """The value of a `--map-by` that names no policy."""
@@ -119,6 +122,11 @@ def split_contexts(words: Sequence[str]) -> list[list[str]]:
         else:
             contexts[-1].append(word)
     return contexts
+
+
+def missing_values(option: Option) -> int:
+    """How many values an option lacks; 0 if it is not known how many it takes."""
+    return max(0, _ARITY.get(option.name, 0) - len(option.values) - bool(option.joined))
 
 
 def unknown_options(arguments: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 
 import pytest
 
@@ -371,3 +372,45 @@ def test_closed_streams_lead_nowhere(bireme: Bireme) -> None:
 def test_what_is_not_utf_8_is_named(bireme: Bireme) -> None:
     result = bireme("run", "--replicas", "1", "--", "cat", os.fsdecode(b"caf\xe9"), code=1)
     assert r"error: b'caf\xe9' is not UTF-8, and can't be passed on" in result.stderr
+
+
+def test_a_command_in_quotes_gets_a_hint(bireme: Bireme) -> None:
+    ended = bireme("run", "--replicas", "1", "--", "echo hi there", code=127)
+    assert ended.stderr.endswith("leave out the quotes: -- echo hi there\n")
+
+
+def test_an_mpirun_of_another_mpi_is_named_when_it_fails(bireme: Bireme) -> None:
+    folder = bireme.work / "mpich"
+    folder.mkdir()
+    program = folder / "mpirun"
+    program.write_text("#!/bin/sh\necho HYDRA build details:\nexit 255\n")
+    program.chmod(0o755)
+    ended = bireme("run", "--mpi", "1", "--", "true", code=255, PATH=f"{folder}:/usr/bin:/bin")
+    assert f"hint: {program} is that of MPICH, and Bireme runs Open MPI 4.1 or 5" in ended.stderr
+
+
+def test_a_replica_that_waits_for_a_config_map_gets_a_remedy(bireme: Bireme) -> None:
+    manifest = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: unconfigured}
+spec:
+  replicaSpecs:
+    - type: worker
+      template:
+        spec:
+          containers:
+            - {name: main, image: x, command: ["true"], envFrom: [{configMapRef: {name: nosuch}}]}
+"""
+    with subprocess.Popen(
+        [str(BIREME), "run", "-f", "-"],
+        cwd=bireme.work, env=bireme.environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(manifest)
+        process.stdin.close()
+        hint = "hint: create ConfigMap nosuch (`bireme apply -f FILE`)"
+        assert any(line.startswith(hint) for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()

@@ -279,6 +279,17 @@ def test_a_port_that_two_replicas_bind_is_named_as_the_cause(bireme: Bireme) -> 
     assert "name the port in spec.service.ports" in bind_twice(bireme)
 
 
+def test_a_port_of_another_process_is_named_with_that_process(bireme: Bireme) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        program = (
+            f"import socket\ntry: socket.create_server(('127.0.0.1', {port}))\nexcept OSError as e: exit(e)"
+        )
+        ended = bireme("run", "--replicas", "1", "--", "python3", "-c", program, code=1)
+    assert f"bireme: port {port} is taken by process {os.getpid()} (" in ended.stderr
+    assert "hint: stop that process, or use another port" in ended.stderr
+
+
 def test_where_replicas_have_no_network_of_their_own_the_hint_is_another(alone: Bireme) -> None:
     alone("down")
     alone("up", BIREME_ISOLATION="none")

@@ -161,7 +161,7 @@ def test_a_program_takes_the_launchers_place_if_asked_to(make_job: MakeJob, shel
 def test_a_program_that_is_missing_is_named(make_job: MakeJob, shell: str, program: str) -> None:
     launcher = make_job(shell, workers=0).launcher.start("/bin/sh", "/mnt/bireme/launch", program, "x")
     assert launcher.wait() == 127
-    assert launcher.stderr.startswith(f"bireme: the program {program} is not in this image")
+    assert launcher.stderr.startswith(f"bireme: the program {program} is not there (PATH is ")
 
 
 # Writes how many of its kind run at the moment, and fails the first time it is called for a worker.

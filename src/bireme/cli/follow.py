@@ -10,6 +10,7 @@ import msgspec
 
 from bireme.api.meta import ObjectMeta
 from bireme.cli.endings import short_name
+from bireme.cli.remedies import find_remedy
 from bireme.cli.screen import Lines, Screen
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
@@ -176,8 +177,9 @@ class JobFollower:
 
     def _tell_trouble(self, pod: Seen) -> None:
         """Say once why a replica does not start."""
-        name = self._label(pod.metadata.name)
-        self._tell_once(f"{name}: {reason}" for reason in _troubles(pod))
+        name, reasons = self._label(pod.metadata.name), list(_troubles(pod))
+        self._tell_once(f"{name}: {reason}" for reason in reasons)
+        self._tell_once(f"hint: {remedy}" for remedy in map(find_remedy, reasons) if remedy)
 
     def _tell_once(self, texts: Iterable[str]) -> None:
         for text in texts:

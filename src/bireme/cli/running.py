@@ -5,7 +5,7 @@ sends the objects to the target, forwards standard input, follows the jobs and e
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 import click
@@ -158,6 +158,7 @@ def _renamed(manifests: "Manifests", name: str | None) -> "Manifests":
 
 async def _run(target: "Target", options: RunOptions, work: Work) -> int:
     from bireme.cli.adhoc import mpi_folder
+    from bireme.cli.failure_hints import explain_mpirun, explain_quotes
     from bireme.cli.missing_variables import explain_missing
     from bireme.cli.sending import plan_submissions, send
     from bireme.cli.submitter import SubmitterOptions, annotations_for
@@ -178,7 +179,14 @@ async def _run(target: "Target", options: RunOptions, work: Work) -> int:
         sending = send(connection, submissions, annotations_for(connection, submitter))
         if not options.detach:
             passed = frozenset(options.env) | frozenset(work.exported)
-            explain = functools.partial(explain_missing, submitter=submitter, passed=passed, target=target)
+            uses_images = not _ignores_images(target, options)
+
+            def explain(job: Object) -> Iterator[str]:
+                yield from explain_missing(job, submitter, passed, target)
+                if not uses_images:
+                    yield from explain_mpirun(job, submitter.path)
+                    yield from explain_quotes(job)
+
             return await watch_jobs(connection, sending, with_stdin=work.stdin.forwards, explain=explain)
         for job in await sending:
             click.echo(job.title)

@@ -89,7 +89,7 @@ class Networks:
         for members in self._members.values():
             if uid in members and members[uid].address == LOOPBACK:
                 names = {other: hostname(member.pod) for other, member in members.items() if other != uid}
-                return explain_taken(said, names, isolated=self._machine.isolation != "none")
+                return explain_taken(said, names, pod["spec"], isolated=self._machine.isolation != "none")
         return ""
 
     def fellows(self, pod: Object) -> list[Member]:

@@ -1,9 +1,12 @@
 """How a job's end is told: the phase, the root cause, and the exit code."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from bireme.api.names import LAUNCHER_TYPE
 from bireme.cli.durations import shown
+from bireme.planning.identity import REPLICA_TYPE_LABEL
 from bireme.run.jobs import finished_at, first_failure, is_condition, phase
 
 Object = dict[str, Any]
@@ -52,6 +55,11 @@ def describe_failure(first: Object, job: str) -> str:
 def short_name(pod: str, job: str) -> str:
     """A replica without the name of its job: `worker-1`, `launcher`."""
     return pod.removeprefix(f"{job}-") or pod
+
+
+def is_launcher(labels: Mapping[str, str]) -> bool:
+    """Whether a pod with these labels is a job's launcher."""
+    return labels.get(REPLICA_TYPE_LABEL) == LAUNCHER_TYPE
 
 
 def _took(job: Object) -> timedelta | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from bireme.api.meta import ObjectMeta
-from bireme.cli.endings import short_name
+from bireme.cli.endings import is_launcher, short_name
 from bireme.cli.remedies import find_remedy
 from bireme.cli.screen import Lines, Screen
 from bireme.kube.cache import Cache
@@ -199,13 +199,12 @@ class JobFollower:
                 name = f"{name}/{container}"
             # One that has ended without a word has no output, and won't have any.
             runs = "running" in dict(_containers(pod))[container]
-            work = self._stream(
-                pod.metadata.name, container, name, tries=len(_PATIENCE_SECONDS) if runs else 1
-            )
+            lines = Lines(of_mpirun=is_launcher(pod.metadata.labels))
+            tries = len(_PATIENCE_SECONDS) if runs else 1
+            work = self._stream(pod.metadata.name, container, name, lines, tries=tries)
             self._streams[key] = asyncio.get_running_loop().create_task(work)
 
-    async def _stream(self, pod: str, container: str, name: str, tries: int) -> None:
-        lines = Lines()
+    async def _stream(self, pod: str, container: str, name: str, lines: Lines, tries: int) -> None:
         try:
             for pause in _PATIENCE_SECONDS[:tries]:
                 if await self._read(pod, container, name, lines):
@@ -225,6 +224,7 @@ class JobFollower:
                 async for chunk in output:
                     self._heard = asyncio.get_running_loop().time()
                     self._screen.write(name, lines.feed(chunk))
+                    self._screen.show_progress(name, lines.progress)
         except NotFound:
             return True
         except ApiError as error:

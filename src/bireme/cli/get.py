@@ -65,11 +65,13 @@ def read_words(words: tuple[str, ...]) -> list[tuple[str, str | None]]:
     pairs = [word.rpartition("/") for word in words]
     if all(kind and name for kind, _, name in pairs):
         return [(kind, name) for kind, _, name in pairs]
-    if any(slash for _, slash, _ in pairs) or not all(words):
+    # A kind, names of it, and objects with kinds of their own.
+    first, others = words[0], pairs[1:]
+    has_names = any(not slash for _, slash, _ in others) or not any(slash for _, slash, _ in others)
+    if "/" in first or not has_names or not all(name and (kind or not slash) for kind, slash, name in pairs):
         hint = "bireme get KIND NAME NAME, or bireme get KIND/NAME KIND/NAME"
         raise click.UsageError(f"{' '.join(words)}: not a kind and names of it\n\nhint: {hint}")
-    kind, *names = words
-    return [(kind, name) for name in names] or [(kind, None)]
+    return [(kind or first, name) for kind, _, name in others] or [(first, None)]
 
 
 async def _get(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 
 from bireme.cli.durations import duration
-from bireme.cli.endings import short_name
+from bireme.cli.endings import is_launcher, short_name
 from bireme.cli.failures import Failure, fail_with, say
 from bireme.cli.lookup import Found, find_job_or_pod
 from bireme.cli.places import Asked, target_options
@@ -75,7 +75,7 @@ def command(
 
 async def _logs(target: Target, namespace: str | None, word: str, wanted: Wanted) -> None:
     async with connected(target, namespace) as connection:
-        screen = Screen(live=False)
+        screen = Screen()
         try:
             found = await find_job_or_pod(connection, word)
         except Failure:
@@ -251,7 +251,8 @@ def _order(pod: Object) -> tuple[str, int]:
 
 async def _print(connection: Connection, pod: Object, wanted: Wanted, screen: Screen, name: str) -> None:
     """Print the output of a pod. Raises ApiError."""
-    metadata, lines = pod["metadata"], Lines()
+    metadata = pod["metadata"]
+    lines = Lines(of_mpirun=is_launcher(metadata.get("labels") or {}))
     options = wanted.options()
     options["container"] = options["container"] or pod["spec"]["containers"][0]["name"]
     output = connection.client.log(metadata["namespace"], metadata["name"], **options)

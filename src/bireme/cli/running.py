@@ -171,7 +171,7 @@ async def _run(target: "Target", options: RunOptions, work: Work) -> int:
         (folder,) if folder else (), options.driver or "", options.selection, work.exported
     )
     async with connected(target, namespace) as connection:
-        if work.files and _ignores_images(target, options) and _name_images(work.manifests.objects):
+        if work.files and _ignores_images(target, options) and name_images(work.manifests.objects):
             say("note: images are not used, but the programs of this machine (--driver podman uses images)")
         submissions = await plan_submissions(connection, work.manifests.objects, namespace)
         if target.is_cluster and not options.yes:
@@ -197,20 +197,17 @@ def _ignores_images(target: "Target", options: RunOptions) -> bool:
     return target.daemon is not None and "podman" not in (options.driver, target.daemon.driver)
 
 
-def _name_images(objects: list[Object]) -> bool:
+def name_images(objects: list[Object]) -> bool:
+    """Whether a job names an image that is not used, where the process driver is the default."""
     import msgspec
 
     from bireme.cli.manifests import is_job
-
-    return any(
-        b'"image":' in msgspec.json.encode(obj) and not _has_own_driver(obj) for obj in objects if is_job(obj)
-    )
-
-
-def _has_own_driver(job: Object) -> bool:
     from bireme.node.submitter import DRIVER
 
-    return DRIVER in ((job.get("metadata") or {}).get("annotations") or {})
+    # The job or one of its pod templates may choose podman, by an annotation of the same name.
+    podman = msgspec.json.encode({DRIVER: "podman"})[1:-1]
+    jobs = [msgspec.json.encode(obj) for obj in objects if is_job(obj)]
+    return any(b'"image":' in job and podman not in job for job in jobs)
 
 
 def _confirm_replacement(target: "Target", submissions: "list[Submission]", files: tuple[str, ...]) -> None:

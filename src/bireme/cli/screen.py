@@ -1,6 +1,11 @@
-"""What is written while jobs run: replicas' lines with their names, and one line of status under them."""
+"""What is written while jobs run: replicas' lines with their names, and one line under them.
+
+That line is the status or, while a replica draws a progress bar by carriage returns, the bar. A bar becomes
+an ordinary line when its replica ends the line.
+"""
 
 import os
+import re
 import sys
 import zlib
 from collections.abc import Sequence
@@ -10,13 +15,27 @@ _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 _MOST_UNENDED = 4 << 20
 """A line may be long; one without an end must not take all memory."""
 _COLUMNS = 80
+_RETURN = re.compile(rb"\r(?![\r\n]|\Z)")
+"""A carriage return that something follows on its line."""
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
 
 
 class Lines:
-    """Cuts a stream of chunks into lines, ends included."""
+    """Cuts a stream of chunks into lines, ends included.
 
-    def __init__(self) -> None:
+    mpirun of Open MPI 5 writes a NUL after its own messages. `of_mpirun` leaves out those at the beginning of
+    a line, so that grep does not take the output for binary data.
+    """
+
+    def __init__(self, *, of_mpirun: bool = False) -> None:
         self._rest = b""
+        self._of_mpirun = of_mpirun
+
+    @property
+    def progress(self) -> bytes:
+        """What the unended line shows on a terminal after its last carriage return; empty if it has none."""
+        *_, before, last = (b"", b"", *self._rest.split(b"\r"))
+        return last or before if b"\r" in self._rest else b""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that are whole now; one that grows without an end is cut."""
@@ -24,12 +43,15 @@ class Lines:
         if len(self._rest) > _MOST_UNENDED:
             lines.append(self._rest)
             self._rest = b""
-        return lines
+        return self._without_nuls(lines)
 
     def end(self) -> list[bytes]:
         """What is left at the end of the stream."""
-        rest, self._rest = self._rest, b""
+        [rest], self._rest = self._without_nuls([self._rest]), b""
         return [rest] if rest else []
+
+    def _without_nuls(self, lines: list[bytes]) -> list[bytes]:
+        return [line.lstrip(b"\0") for line in lines] if self._of_mpirun else lines
 
 
 class Screen:
@@ -52,6 +74,8 @@ class Screen:
         self._live = _can_redraw(self._talk) if live is None else live
         self._width = 0
         self._status = self._question = ""
+        self._bars: dict[str, str] = {}
+        """The unended lines of replicas that draw progress bars; the newest is shown."""
 
     def add_name(self, name: str) -> None:
         """Make room for a replica's name in the column of names."""
@@ -63,10 +87,27 @@ class Screen:
             return
         prefix = self.prefix(name) if name else b""
         self._clear()
+        self._bars.pop(name, None)
         # In one go: a replica may write a million lines a second.
-        self._output.write(prefix + (b"\n" + prefix).join(lines) + b"\n")
+        text = (b"\n" + prefix).join(lines)
+        if b"\r" in text and name:
+            text = _RETURN.sub(lambda _: b"\r" + prefix, text)
+        self._output.write(prefix + text + b"\n")
         self._output.flush()
         self._draw()
+
+    def show_progress(self, name: str, text: bytes) -> None:
+        """Show the unended line of a replica that draws a progress bar, in the place of the status line."""
+        shown = _CONTROL.sub("", text.decode(errors="replace"))
+        if not self._live or not name or not shown.strip() or self._bars.get(name) == shown:
+            return
+        if not self._question:
+            self._clear()
+        self._bars.pop(name, None)
+        self._bars[name] = shown
+        # Drawn anew, a question would hide what is being typed.
+        if not self._question:
+            self._draw()
 
     def prefix(self, name: str) -> bytes:
         text = f"{name:<{self._width}} | "
@@ -102,16 +143,20 @@ class Screen:
             self._talk.flush()
 
     def _clear(self) -> None:
-        if self._status or self._question:
+        if self._status or self._question or self._bars:
             self._talk.write("\r\x1b[K")
             self._talk.flush()
 
     def _draw(self) -> None:
-        if self._status or self._question:
+        if self._status or self._question or self._bars:
             most = _columns(self._talk) - 1
             # A question's end says what can be answered.
-            status = f"\x1b[2m{self._status[:most]}\x1b[0m"
-            self._talk.write(self._question[-most:] if self._question else status)
+            below = self._status
+            if self._bars:
+                name, bar = next(reversed(self._bars.items()))
+                below = f"{name:<{self._width}} | {bar}"
+            dim = f"\x1b[2m{below[:most]}\x1b[0m"
+            self._talk.write(self._question[-most:] if self._question else dim)
             self._talk.flush()
 
 

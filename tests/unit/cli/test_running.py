@@ -19,6 +19,7 @@ from bireme.cli.explanations import remedy_text
 from bireme.cli.failures import Failure
 from bireme.cli.get import read_words
 from bireme.cli.main import cli
+from bireme.cli.running import name_images
 from bireme.cli.screen import Lines, Screen, colour_of
 from bireme.cli.submitter import SubmitterOptions
 from bireme.cli.table import print_table
@@ -105,6 +106,21 @@ def test_dollars_of_a_command_reach_it_unchanged() -> None:
     made = build_generic_job("greet", 1, ["sh", "-c", "kill $$"])
     (container,) = made["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"]
     assert container["command"] == ["sh", "-c", "kill $$$$"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "named"), [("", True), ("process", True), ("podman", False)], ids=["none", "process", "podman"]
+)
+@pytest.mark.parametrize("of_template", [False, True], ids=["job", "template"])
+def test_images_that_podman_uses_are_not_told_to_be_unused(
+    driver: str, *, named: bool, of_template: bool
+) -> None:
+    job = build_generic_job("greet", 1, ["true"], image="registry.example/x:1")
+    template = job["spec"]["replicaSpecs"][0]["template"]
+    about = template.setdefault("metadata", {}) if of_template else job["metadata"]
+    if driver:
+        about["annotations"] = {"bireme.dev/driver": driver}
+    assert name_images([job]) == named
 
 
 # ---- lines and prefixes
@@ -202,6 +218,45 @@ def test_chunks_that_end_anywhere_become_lines() -> None:
     assert lines.feed(b"x" * 3_000_000) == []
     (cut,) = lines.feed(b"x" * 2_000_000)
     assert len(cut) == 5_000_000
+
+
+def test_lines_of_mpirun_lose_the_nuls_before_them() -> None:
+    lines = Lines(of_mpirun=True)
+    assert lines.feed(b"help\n\0\0a\0b\n\0") == [b"help", b"a\0b"]
+    assert lines.end() == []
+    assert Lines().feed(b"\0raw\n") == [b"\0raw"]
+
+
+def test_a_progress_bar_is_shown_as_it_grows_and_keeps_the_name() -> None:
+    shown_on, output, talk = screen(live=True)
+    shown_on.add_name("worker-0")
+    shown_on.show_status("job Running 1/1")
+    lines = Lines()
+    for chunk in (b"\r 10%", b"\r\x1b[32m 20%\x1b[0m", b"\r 30%\n"):
+        shown_on.write("worker-0", lines.feed(chunk))
+        shown_on.show_progress("worker-0", lines.progress)
+    status, clear = "\x1b[2mjob Running 1/1\x1b[0m", "\r\x1b[K"
+    bars = [f"\x1b[2mworker-0 |  {percent}%\x1b[0m" for percent in (10, 20)]
+    assert talk.getvalue() == clear.join([status, *bars, status])
+    prefix = b"worker-0 | "
+    assert output.getvalue() == (
+        prefix + b"\r" + prefix + b" 10%\r" + prefix + b"\x1b[32m 20%\x1b[0m\r" + prefix + b" 30%\n"
+    )
+
+
+def test_a_progress_bar_does_not_hide_what_is_typed() -> None:
+    shown_on, _, talk = screen(live=True)
+    shown_on.ask("stop? ")
+    shown_on.show_progress("worker-0", b"10%")
+    assert talk.getvalue() == "stop? "
+
+
+def test_line_ends_of_other_systems_are_no_progress_bars() -> None:
+    shown_on, output, _ = screen()
+    lines = Lines()
+    shown_on.write("a", lines.feed(b"one\r\ntwo\r\n"))
+    assert output.getvalue() == b"a | one\r\na | two\r\n"
+    assert lines.progress == b""
 
 
 # ---- how a job ended
@@ -361,8 +416,9 @@ def test_words_for_kinds(word: str, expected: list[str]) -> None:
         (("pods", "a", "b"), [("pods", "a"), ("pods", "b")]),
         (("pod/a",), [("pod", "a")]),
         (("gj/a", "mpijob.kubeflow.org/b"), [("gj", "a"), ("mpijob.kubeflow.org", "b")]),
+        (("genericjob", "x", "mpijob/x"), [("genericjob", "x"), ("mpijob", "x")]),
     ],
-    ids=["nothing", "kind", "names", "one", "several kinds"],
+    ids=["nothing", "kind", "names", "one", "several kinds", "both forms"],
 )
 def test_what_get_is_asked_for(words: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
     assert read_words(words) == expected

@@ -119,8 +119,10 @@ def _sign(descriptor: int) -> None:
 
 def default_path() -> Path:
     """Where the embedded mode keeps its state, by XDG's rules."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "bireme"
+    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
+    # XDG Base Directory Specification: relative paths in these variables are invalid, ignore them.
+    state = configured if configured.is_absolute() else Path.home() / ".local" / "state"
+    return state / "bireme"
 
 
 def read_token(path: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.apiserver.serving.folder import Folder, FolderError
+from bireme.apiserver.serving.folder import Folder, FolderError, default_path
 from bireme.apiserver.serving.identity import RENEWED_AFTER
 from bireme.apiserver.serving.server import tls_context
 
@@ -65,3 +65,20 @@ def test_no_temporary_file_is_left(tmp_path: Path) -> None:
     folder.token()
     folder.tls(NOW)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key", "token"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ("/state", "/state/bireme"),
+        ("", "/home/me/.local/state/bireme"),
+        ("state", "/home/me/.local/state/bireme"),
+    ],
+    ids=["absolute", "empty", "relative"],
+)
+def test_the_default_folder_follows_the_xdg_rules(
+    monkeypatch: pytest.MonkeyPatch, configured: str, expected: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("XDG_STATE_HOME", configured)
+    assert default_path() == Path(expected)

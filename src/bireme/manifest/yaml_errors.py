@@ -69,6 +69,7 @@ _ESCAPE_RULES = (
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{0,2}|u[0-9a-fA-F]{0,4}|U[0-9a-fA-F]{0,8}|[^\r\n]|$)")
 _BROKEN_BLOCK = re.compile("did not find expected (key|'-')|expected <block end>")
 _BROKEN_FLOW = re.compile("',' or '([]}])'")
+_VARIABLE = re.compile(r"\$\([\w.]*$")
 _OPENING = {"]": "[", "}": "{"}
 
 
@@ -114,6 +115,10 @@ class _Complaint:
             return self._at(self.context, f"`{opening}` is never closed")
         if self._character() == "?":
             return self._at(self.place, *QUESTION_MARK_IN_FLOW)
+        before = self.lines.text[self.lines.line_start(self.place) : self.place]
+        if self._character() == "[" and _VARIABLE.search(before):
+            hint = "put the variable in quotes: a `[` begins a list here"
+            return self._at(self.place, f"expected `,` or `{closing}`", hint, related=self.context)
         hint = f"the `{opening}` of line {self.lines.line(self.context)} is not closed before this"
         return self._at(self.place, f"expected `,` or `{closing}`", hint, related=self.context)
 

@@ -87,6 +87,11 @@ def test_a_tab_comes_with_a_hint() -> None:
     assert read("a:\n\tb: 1\n").problems[0].hint == "YAML is indented with spaces only"
 
 
+def test_a_variable_with_brackets_in_a_list_is_to_be_quoted() -> None:
+    (problem,) = read("a: [sh, $(service.port[http])]\n").problems
+    assert problem.hint == "put the variable in quotes: a `[` begins a list here"
+
+
 def test_an_unclosed_bracket_names_the_line_that_opened_it() -> None:
     problem = read("a: 1\nb: [1,\nc: 2\nd: 3\n").problems[0]
     assert problem.hint == "the `[` of line 2 is not closed before this"

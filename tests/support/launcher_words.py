@@ -28,6 +28,7 @@ def cause(message: str) -> FirstFailure:
         keep_message=True,
         workers=["job-worker-0", "job-worker-1"],
         worker_of=lambda rank: rank // 2,
+        slots=4,
     )
     assert first is not None
     return first

@@ -8,8 +8,16 @@ from typing import Final
 import msgspec
 
 from bireme.api.job import ContainerStatus, FirstFailure
-from bireme.planning.echoes import ranks_with_words, root_causes, without_echoes, without_root_causes
+from bireme.planning.echoes import (
+    ranks_with_words,
+    root_causes,
+    without_echoes,
+    without_repeats,
+    without_root_causes,
+    without_tags,
+)
 from bireme.planning.outcome import INCOMPLETE_RUN
+from bireme.planning.refusals import Refusal, find_refusal
 from bireme.planning.replicas import Replica, is_final
 
 MAX_LINES: Final = 20
@@ -49,19 +57,42 @@ def first_failure(
     keep_message: bool,
     workers: Sequence[str] = (),
     worker_of: Callable[[int], int | None] = lambda _rank: None,
+    slots: int | None = None,
 ) -> FirstFailure | None:
     """The earliest failure among these replicas; a rank is named rather than the launcher that reports it.
 
-    A replica whose pod is gone already is told of from its record.
+    A replica whose pod is gone already is told of from its record. `slots` are those of all workers together.
     """
     failures = [failure for replica in replicas if (failure := _failure(replica, now)) is not None]
     if not failures:
         return None
     first = _earliest(failures, now, workers)
-    found = _rank_behind(first, workers, worker_of) if workers else first
-    found = _for_want_of_memory(found, workers)
-    said = without_root_causes(without_echoes(found.message)) if workers else found.message
-    return msgspec.structs.replace(found, message=tail(said) if keep_message else "")
+    if workers and first.replica not in workers and (refusal := find_refusal(first.message, slots)):
+        found = _refused(first, refusal, workers)
+    elif workers:
+        found = _for_want_of_memory(_rank_behind(first, workers, worker_of), workers)
+        found = msgspec.structs.replace(found, message=_words_of(found))
+    else:
+        found = first
+    return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
+
+
+def _refused(first: FirstFailure, refusal: Refusal, workers: Sequence[str]) -> FirstFailure:
+    """A launcher's failure with the words of its mpirun; its exit code above 128 is no signal."""
+    code = first.exit_code if refusal.exit_code is None else refusal.exit_code
+    named = msgspec.structs.replace(
+        first, exit_code=code, signal=None, reason=refusal.reason, message=refusal.message
+    )
+    worker = (refusal.node or "").partition(".")[0]
+    if worker not in workers:
+        return named
+    return msgspec.structs.replace(named, replica=worker, rank=refusal.rank, container="")
+
+
+def _words_of(found: FirstFailure) -> str:
+    """What the rank said itself, as far as that can be told from a launcher's output."""
+    said = without_root_causes(without_echoes(without_tags(found.message, found.rank)))
+    return without_repeats(said.strip("\n"))
 
 
 def _earliest(failures: Sequence[FirstFailure], now: datetime, workers: Sequence[str]) -> FirstFailure:

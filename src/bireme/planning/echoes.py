@@ -1,6 +1,8 @@
 """What launchers say beside the words of the rank that failed, which would push those out of a message."""
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -18,6 +20,27 @@ _MPI: Final = (
     r"^\[.*\] PMIX ERROR: PMIX_ERR_NOT_FOUND in file .*(?:\n|\Z)",
     r"^[ \t]*-{20,}[ \t]*(?:\n|\Z)",
     r"^NOTE: invoking MPI_ABORT causes Open MPI(?:.*\n){1,3}?.*kills them\.(?:\n|\Z)",
+    # What stands in for the notices of other daemons.
+    r"^\[[^]]*\] [0-9]+ more process(?:es)? ha(?:s|ve) sent help message .*(?:\n|\Z)",
+    r"^\[[^]]*\] Set MCA parameter \"\w+_base_help_aggregate\" to 0 to see all .*(?:\n|\Z)",
+)
+# How mpirun names the rank that failed first: nothing that the status does not say apart from the message.
+_MPI_VERDICTS: Final = (
+    (
+        r"^\w+ detected that one or more processes exited with non-zero status,.*\n(?:.*\n){1,4}?"
+        r" *Exit code: .*(?:\n|\Z)"
+    ),
+    (
+        r"^Primary job  terminated normally, but [0-9]+ process(?:es)? returned(?:\n|\Z)"
+        r"(?:a non-zero exit code\. .*(?:\n|\Z))?"
+    ),
+    r"^\w+ has exited due to process rank .*\n\"abort\"\. .*\n.*\(as reported here\)\.(?:\n|\Z)",
+    (
+        r"^MPI_ABORT was invoked on rank .*\n(?:  Proc: .*(?:\n|\Z))?"
+        r"(?:(?:  Errorcode: |with errorcode ).*(?:\n|\Z))?"
+    ),
+    r"^\w+ noticed that process rank .* exited on\s+signal [0-9]+ \([^)\n]*\)\.(?:\n|\Z)",
+    r"^[0-9]+ total processes failed to start(?:\n|\Z)",
 )
 _TORCH: Final = (
     # How peers lost that rank.
@@ -48,7 +71,12 @@ _NODE: Final = re.compile(
 )
 
 
+_VERDICTS: Final = [re.compile(each, re.MULTILINE) for each in _MPI_VERDICTS]
 _RANK: Final = re.compile(r"^\[rank([0-9]+)\]:", re.MULTILINE)
+# `mpirun --tag-output` (4.1) and `mpirun --output tag` (5.0, with a space behind the colon); also in a line
+# where output without a newline went before.
+_TAG: Final = re.compile(r"\[[0-9]+,([0-9]+)\]<(?:stdout|stderr|stddiag)>: ?")
+_MOST_LINES: Final = 200
 
 
 class RootCause(NamedTuple):
@@ -84,4 +112,44 @@ def ranks_with_words(text: str) -> list[int]:
 def without_root_causes(text: str) -> str:
     """The words that are left when who failed is told apart from them; all if none is left."""
     left = _NODE.sub("", _ROOT_CAUSE.sub("", text))
+    for verdict in _VERDICTS:
+        left = verdict.sub("", left)
     return left if left.strip() else text
+
+
+def without_tags(text: str, rank: int | None) -> str:
+    """Take out the tags of ranks that mpirun was asked to put before lines.
+
+    If the given rank has tagged lines, those alone are left.
+    """
+    first, *pieces = _TAG.split(text)
+    if not pieces:
+        return text
+    tagged = [*zip(map(int, pieces[::2]), pieces[1::2], strict=True)]
+    # What mpirun says itself has no tag: it stands behind the line of a rank.
+    own = "".join(said.partition("\n")[0] + "\n" for each, said in tagged if each == rank)
+    return own if own.strip() else first + "".join(said for _, said in tagged)
+
+
+def without_repeats(text: str) -> str:
+    """Leave one of several equal texts that ranks have printed, also where their lines are mixed.
+
+    Other lines may stand before them, or the end of such a text where a message was cut.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) > _MOST_LINES:
+        return text
+    for start in range(len(lines) - 1):
+        counts = Counter(lines[start:])
+        if (times := math.gcd(*counts.values())) > 1:
+            is_cut = counts.keys() >= set(lines[1:start])
+            once = _first_of_each(lines[start:], {line: n // times for line, n in counts.items()})
+            return "\n".join([*([] if is_cut else lines[:start]), *once])
+    return text
+
+
+def _first_of_each(lines: list[str], counts: dict[str, int]) -> Iterator[str]:
+    for line in lines:
+        if counts[line]:
+            counts[line] -= 1
+            yield line

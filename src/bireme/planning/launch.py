@@ -90,7 +90,12 @@ class LaunchCrew(ABC):
         names = [replica.name for replica in replicas if replica.type == WORKER_TYPE]
         decisive = [replica for replica in replicas if replica.name in verdict.culprits]
         return first_failure(
-            decisive, now, keep_message=keep_message, workers=names, worker_of=self.worker_of
+            decisive,
+            now,
+            keep_message=keep_message,
+            workers=names,
+            worker_of=self.worker_of,
+            slots=self._workers * self._slots,
         )
 
     def worker_of(self, rank: int) -> int | None:

@@ -161,7 +161,9 @@ class GenericJobSpec(Model, frozen=True):
         tuple[FinishRule, ...],
         field(
             "The job failed once all replicas of any one rule failed with no restart left. "
-            "Without rules: once any replica did.",
+            "Without rules: once any replica did. If rules of both kinds hold, the one whose last replica "
+            "finished first decides, by the whole seconds that the kubelets report; on a tie the job failed. A "
+            "success that is seen before a failure of the same second stands.",
             **FINISH_RULE,
         ),
     ] = ()

@@ -248,7 +248,9 @@ class JobStatus(Model, frozen=True):
         field("When the condition Running was last renewed with the reason of a queue or scheduler."),
     ] = None
     observed_generation: Annotated[int, field("The generation of the spec that this status speaks of.")] = 0
-    start_time: Annotated[datetime | None, field("When every replica first ran.")] = None
+    start_time: Annotated[
+        datetime | None, field("When the first pod ran; also of a job that ended at once.")
+    ] = None
     completion_time: Annotated[datetime | None, field("When the job ended.")] = None
 
 

@@ -37,7 +37,7 @@ class Metrics:
         )
         self.start_seconds = Histogram(
             "bireme_job_start_seconds",
-            "From a job's creation until every replica ran.",
+            "From a job's creation until its first pod ran.",
             ["kind"],
             buckets=_START_SECONDS,
             registry=self.registry,

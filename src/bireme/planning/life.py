@@ -141,7 +141,7 @@ def _phase(status: JobStatus, advance: Advance, *, resuming: bool) -> JobPhase:
         # A replica that has not run yet: the job lost all that ran.
         return "Pending"
     if status.phase == "Unknown":
-        return "Running" if status.start_time is not None else "Pending"
+        return "Pending"
     return "Resuming" if resuming else status.phase or "Pending"
 
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from bireme.api.generic import FinishRule, GenericJobSpec
+from bireme.api.generic import FinishRule, GenericJobSpec, RestartPolicy
 from bireme.api.job import ReplicaStatus
 from bireme.planning.replicas import is_final
 
@@ -31,7 +31,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge(spec: GenericJobSpec, records: Records) -> Verdict | None:
-    """The verdict of the rule whose last replica finished first, failure on a tie; None while none holds."""
+    """The verdict of the rule whose last replica finished first, failure on a tie; None while none holds.
+
+    Times are those that the kubelets report, in whole seconds. A success that is seen alone stands, also if a
+    failure of the same second is reported later: to wait for one would fail jobs whose workers crash because
+    their leader has ended well.
+    """
     verdicts = [*_successes(spec, records), *_failures(spec, records)]
     if verdicts:
         return min(verdicts, key=lambda verdict: (verdict.time, verdict.end == "Succeeded"))
@@ -39,6 +44,10 @@ def judge(spec: GenericJobSpec, records: Records) -> Verdict | None:
         failed = tuple(record.name for record in records.values() if record.phase == "Failed")
         return Verdict("Failed", NO_RULE, "all replicas have finished and no rule holds", culprits=failed)
     return None
+
+
+def _has_restart_left(policy: RestartPolicy, record: ReplicaStatus) -> bool:
+    return policy.policy != "Never" and record.restarts < policy.limit
 
 
 def _successes(spec: GenericJobSpec, records: Records) -> Iterator[Verdict]:
@@ -53,14 +62,11 @@ def _successes(spec: GenericJobSpec, records: Records) -> Iterator[Verdict]:
 
 
 def _failures(spec: GenericJobSpec, records: Records) -> Iterator[Verdict]:
+    policies = {each.type: each.restart_policy for each in spec.replica_specs}
     if not spec.failure_rules:
-        limits = {replica.type: replica.restart_policy.limit for replica in spec.replica_specs}
         for (type_, _), record in records.items():
             if record.phase == "Failed" and is_final(record):
-                used = record.restarts >= limits.get(type_, 0)
-                message = f"replica {record.name} failed" + (
-                    ", and has no restart left" if used else " for good"
-                )
+                message = f"replica {record.name} failed{_why_final(policies[type_], record)}"
                 yield Verdict("Failed", REPLICA_FAILED, message, record.finished_at, (record.name,))
     for rule in spec.failure_rules:
         members = _members(rule)
@@ -68,6 +74,17 @@ def _failures(spec: GenericJobSpec, records: Records) -> Iterator[Verdict]:
         if time is not None:
             names = tuple(records[member].name for member in members)
             yield Verdict("Failed", FAILURE_RULE, f"all replicas of {_words(rule)} failed", time, names)
+
+
+def _why_final(policy: RestartPolicy, record: ReplicaStatus) -> str:
+    """Why a replica that failed is not restarted, as the end of a sentence."""
+    if policy.policy == "Never":
+        return ", and its restartPolicy is Never"
+    if _has_restart_left(policy, record):
+        return " for good"
+    if policy.limit == 0:
+        return ", and its restartPolicy allows no restart"
+    return f", and its {policy.limit} {'restart is' if policy.limit == 1 else 'restarts are'} used"
 
 
 def _all_ended(members: Sequence[tuple[str, int]], records: Records, phase: str) -> datetime | None:

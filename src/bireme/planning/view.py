@@ -12,7 +12,7 @@ from bireme.planning.conditions import Say
 from bireme.planning.crew import Crew
 from bireme.planning.identity import replica_name
 from bireme.planning.observed import BatchJob, Observed
-from bireme.planning.replicas import Replica, observe
+from bireme.planning.replicas import Replica, has_run, is_final, observe
 from bireme.planning.status import aggregate, build_tasks, records_of
 
 Records = Mapping[tuple[str, int], ReplicaStatus]
@@ -71,7 +71,8 @@ class View(msgspec.Struct, frozen=True):
         """The status that tells of this pass; conditions that `says` does not name stay as they were."""
         old = self.status
         tasks = build_tasks(self.crew.types(), records)
-        starts = phase == "Running" and old.start_time is None
+        # A short job may have ended before any pod was seen to run.
+        starts = old.start_time is None and any(has_run(each) or is_final(each) for each in records.values())
         return msgspec.structs.replace(
             old,
             phase=phase,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bireme.api.generic import GenericJob
 from bireme.api.job import DebugMode, JobStatus, PauseMode, RunMode
-from bireme.api.kubeflow import MPIJobStatus
+from bireme.api.kubeflow import DEFAULT_BACKOFF_LIMIT, MPIJobStatus
 from bireme.api.names import is_dns_1123
 from bireme.planning import plan
 from bireme.planning.actions import Create, CreatePod, EmitEvent
@@ -199,7 +199,8 @@ def check_records(job: Job, old: Status | None, new: Status) -> None:
                 assert record.restarts <= limits[task.type]
     if isinstance(new, MPIJobStatus) and not isinstance(job, GenericJob):
         retries = sum(task.restart_count for task in new.tasks)
-        assert retries <= job.spec.backoff_limit  # type: ignore[union-attr]
+        limit = job.spec.backoff_limit  # type: ignore[union-attr]
+        assert retries <= (DEFAULT_BACKOFF_LIMIT if limit is None else limit)
 
 
 @settings(max_examples=EXAMPLES)

@@ -162,8 +162,8 @@ class GenericJobSpec(Model, frozen=True):
         field(
             "The job failed once all replicas of any one rule failed with no restart left. "
             "Without rules: once any replica did. If rules of both kinds hold, the one whose last replica "
-            "finished first decides, by the whole seconds that the kubelets report; on a tie the job failed. A "
-            "success that is seen before a failure of the same second stands.",
+            "finished first decides, by the whole seconds that kubelets report; on a tie the job failed. "
+            "A success that is seen before a failure of the same second stands.",
             **FINISH_RULE,
         ),
     ] = ()

@@ -18,8 +18,10 @@ _CLEAN_POD_POLICY = field(
     "Which pods are deleted when the job ends: None (the default) keeps all, Running deletes those that "
     "have not ended, All deletes every one, the launcher too."
 )
+DEFAULT_BACKOFF_LIMIT = 6
 _RETRIES = (
-    "How often failed pods are replaced before the job fails; only those whose restartPolicy is not Never."
+    "How often failed pods are replaced before the job fails, as their restartPolicy says; 6 when left out. "
+    "A launcher whose restartPolicy is Never is replaced, too, if this is set."
 )
 _BACKOFF_LIMIT = {"minimum": 0, "maximum": 2**31 - 1, "format": "int32"}
 _DEADLINE = {"minimum": 1, "format": "int64"}
@@ -77,7 +79,8 @@ class ReplicaSpec(Model, frozen=True):
     restart_policy: Annotated[
         RestartPolicyType,
         field(
-            "When a finished pod is replaced. ExitCode: 1 to 127 are permanent, 128 and above are retried."
+            "When a finished pod is replaced. ExitCode: 1 to 127 are permanent, 128 and above are retried. "
+            "A worker that exits with 0 before the launcher has ended is replaced with Always alone."
         ),
     ] = "Never"
     template: Annotated[PodTemplate, TEMPLATE] = {}
@@ -111,7 +114,7 @@ class MPIJobSpec(Model, frozen=True):
     slots_per_worker: Annotated[
         int, field("Slots of each worker in the hostfile.", minimum=1, maximum=4096, format="int32")
     ] = 1
-    backoff_limit: Annotated[int, field(_RETRIES, **_BACKOFF_LIMIT)] = 6
+    backoff_limit: Annotated[int | None, field(_RETRIES, **_BACKOFF_LIMIT)] = None
     clean_pod_policy: Annotated[CleanPodPolicy | None, _CLEAN_POD_POLICY] = None
     active_deadline_seconds: Annotated[
         int | None,

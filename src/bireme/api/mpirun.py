@@ -161,6 +161,20 @@ def normalize(arguments: Sequence[str]) -> list[str]:
     return [f"slot{word}" if _OVERSUBSCRIBED.fullmatch(word) else word for word in result]
 
 
+def spell_long_options(words: Sequence[str]) -> list[str]:
+    """Write long options of a command line of mpirun with two dashes, and leave its program as it is.
+
+    Only options that are known are changed: the command line may be that of another MPI.
+    """
+    result = list(words)
+    arguments, _ = split_program(words)
+    for option in parse_options(arguments):
+        word = words[option.index]
+        if len(option.name) > 1 and option.name in _ARITY and word.startswith("-") and word[1:2] != "-":
+            result[option.index] = f"-{word}"
+    return result
+
+
 def _maps(option: Option) -> bool:
     """Whether an option chooses a mapping of ranks to workers."""
     return option.name == "map-by" or option.name in _MAPPING_OPTIONS

@@ -6,8 +6,9 @@ from typing import Final
 
 import msgspec
 
-from bireme.api.job import ReplicaStatus
+from bireme.api.job import FirstFailure, ReplicaStatus
 from bireme.api.kubeflow import (
+    DEFAULT_BACKOFF_LIMIT,
     LAUNCHER,
     WORKER,
     JobCondition,
@@ -17,6 +18,7 @@ from bireme.api.kubeflow import (
     ReplicaSpec,
     RunPolicy,
 )
+from bireme.api.mpirun import worker_of
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
 from bireme.planning import backoff
 from bireme.planning.actions import Action, CreatePod, DeleteJob, DeletePod, EmitEvent
@@ -28,7 +30,7 @@ from bireme.planning.conflict import NAME_CONFLICT, describe_conflicts
 from bireme.planning.ending import INVALID_SPEC, MAX_MESSAGE, last_seen, tell
 from bireme.planning.gang import create_pod_group, delete_pod_group, shrink_pod_group
 from bireme.planning.identity import queue_place, replica_name
-from bireme.planning.kubeflow_pods import RIGHTS, build_children, pod_creator
+from bireme.planning.kubeflow_pods import RIGHTS, build_children, mpirun_options, pod_creator
 from bireme.planning.observed import NameConflict, Observed, Plan
 from bireme.planning.outcome import (
     DEADLINE_EXCEEDED,
@@ -55,6 +57,8 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 DISRUPTED: Final = "Disrupted"
+WORKER_EXITED: Final = "WorkerExited"
+_EXITED_EARLY: Final = "a worker must run until the launcher has ended: without a command it does"
 _CLEAN: Final[dict[str, Policy]] = {"None": "none", "Running": "unfinished", "All": "all"}
 _PERMANENT_EXIT_CODES: Final = range(1, 128)
 _JOB_CREATED: Final = (True, "JobCreated", "the job has been created")
@@ -97,6 +101,11 @@ class _Pass:
 
     @property
     def backoff_limit(self) -> int:
+        limit = self.explicit_backoff_limit
+        return DEFAULT_BACKOFF_LIMIT if limit is None else limit
+
+    @property
+    def explicit_backoff_limit(self) -> int | None:
         own = self.policy.backoff_limit
         return self.job.spec.backoff_limit if own is None else own
 
@@ -193,6 +202,9 @@ class _Pass:
         # A launcher that exited with 0 is no cause, and has no words of its own.
         names = tuple(replica.name for replica in failed if not _ended_well(replica))
         permanent = [replica for replica in failed if not self._may_retry(replica)]
+        if permanent and not doubt and all(_has_exited_early(replica) for replica in permanent):
+            message = f"{some([r.name for r in permanent])} exited with code 0 before the launcher had ended"
+            return self._end(replicas, records, Verdict("Failed", WORKER_EXITED, message, culprits=names))
         if permanent:
             doubt = doubt or next(
                 (r.ended.message for r in permanent if r.ended and is_incomplete(r.ended)), ""
@@ -220,9 +232,14 @@ class _Pass:
         return Plan((event,), status, earliest(self._ready_at(records), self.deadline))
 
     def _may_retry(self, replica: Replica) -> bool:
-        spec = self.launcher if replica.type == LAUNCHER_TYPE else self.workers
         assert replica.ended is not None
-        return may_retry(spec, replica.ended)
+        if _has_exited_early(replica):
+            return self.workers.restart_policy == "Always"
+        if replica.type == WORKER_TYPE:
+            return may_retry(self.workers, replica.ended)
+        if self.launcher.restart_policy == "Never" and self.explicit_backoff_limit is not None:
+            return not replica.ended.final
+        return may_retry(self.launcher, replica.ended)
 
     def _retries(self, records: Records) -> int:
         return sum(record.restarts for record in records.values())
@@ -341,7 +358,15 @@ class _Pass:
             names = [replica.name for replica in replicas if replica.type == WORKER_TYPE]
             decisive = [replica for replica in replicas if replica.name in verdict.culprits]
             keep = self.observed.settings.keep_messages
-            first = first_failure(decisive, self.now, keep_message=keep, workers=names)
+            first = first_failure(
+                decisive,
+                self.now,
+                keep_message=keep,
+                workers=names,
+                worker_of=self._worker_of,
+                slots=self.job.spec.slots_per_worker * self.workers.replicas,
+            )
+            first = _with_reason(first, verdict)
         message = verdict.message if first is None else f"{verdict.message}; first failure: {tell(first)}"
         says = {
             verdict.end: (True, verdict.reason, message),
@@ -356,6 +381,12 @@ class _Pass:
         event = EmitEvent("Normal" if succeeded else "Warning", verdict.end, message)
         rest = _Pass(msgspec.structs.replace(self.job, status=status), self.observed, self.now).plan()
         return Plan((event, *rest.actions), rest.status, rest.wake_at, record_first=True)
+
+    def _worker_of(self, rank: int) -> int | None:
+        options = mpirun_options(self.launcher)
+        if options is None:
+            return None
+        return worker_of(options, rank, self.workers.replicas, self.job.spec.slots_per_worker)
 
     def _after_the_end(self) -> Plan:
         replicas = self._replicas()
@@ -429,6 +460,17 @@ def _has_failed(replica: Replica) -> bool:
     if replica.ended is None or replica.ended.end == "disrupted" or replica.record.replacing:
         return False
     return replica.ended.end == "failed" or replica.type == WORKER_TYPE
+
+
+def _has_exited_early(replica: Replica) -> bool:
+    """Whether a worker has ended well although its launcher still runs."""
+    return replica.type == WORKER_TYPE and replica.ended is not None and replica.ended.end == "succeeded"
+
+
+def _with_reason(first: FirstFailure | None, verdict: Verdict) -> FirstFailure | None:
+    if first is None or verdict.reason != WORKER_EXITED:
+        return first
+    return msgspec.structs.replace(first, reason=WORKER_EXITED, message=_EXITED_EARLY)
 
 
 def _lost(replicas: Sequence[Replica]) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Final
 
 from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, ReplicaSpec
+from bireme.api.mpirun import spell_long_options, split_program
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE, launcher_name, pod_name
 from bireme.planning.actions import CreatePod, Manifest
 from bireme.planning.identity import child_metadata
@@ -181,9 +182,34 @@ def _launcher_spec(job: MPIJob, observed: Observed, spec: Manifest) -> Manifest:
 
 
 def _supervised(container: Manifest) -> Manifest:
-    """Return the launcher's command under `supervise`; an image's own entry point is not known here."""
+    """Return the launcher's command under `supervise`; an image's own entry point is not known here.
+
+    Open MPI 5 takes long options with two dashes only, and most manifests were written for 4.
+    """
     command = container.get("command")
-    return {"command": ["/bin/sh", f"{FILES}/supervise", *command]} if command else {}
+    if not command:
+        return {}
+    args = container.get("args") or []
+    if _is_mpirun(command[0]):
+        words = spell_long_options([*command[1:], *args])
+        command, args = [command[0], *words[: len(command) - 1]], words[len(command) - 1 :]
+    supervised = {"command": ["/bin/sh", f"{FILES}/supervise", *command]}
+    return supervised | ({"args": args} if args else {})
+
+
+def mpirun_options(launcher: ReplicaSpec) -> list[str] | None:
+    """Return the options of the mpirun that is the launcher's command; None if it is another program."""
+    spec = launcher.template.get("spec") or {}
+    main = main_container_name(launcher.template)
+    container: Manifest = next((c for c in spec.get("containers") or () if c.get("name") == main), {})
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if not words or not _is_mpirun(words[0]):
+        return None
+    return split_program(words[1:])[0]
+
+
+def _is_mpirun(program: str) -> bool:
+    return program.rpartition("/")[2] in ("mpirun", "mpiexec", "orterun", "prterun")
 
 
 def _defaults(job: MPIJob, observed: Observed) -> dict[str, str]:

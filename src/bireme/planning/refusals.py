@@ -15,6 +15,8 @@ NOT_ENOUGH_SLOTS: Final = "NotEnoughSlots"
 NO_FINALIZE: Final = "NoFinalize"
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
+_OPTION_VALUES: Final = frozenset({"none", "slot", "core", "node", "socket", "package", "numa", "hwthread"})
+"""Values of `-bind-to` and `-map-by`, which Open MPI 5 takes for programs behind an option with one dash."""
 
 
 class Refusal(NamedTuple):
@@ -80,6 +82,8 @@ def _explain_no_access(match: re.Match[str]) -> Refusal:
 
 def _explain_not_on_path(match: re.Match[str]) -> Refusal:
     message = f"can't run {match[3]}: not found on PATH"
+    if match[3] in _OPTION_VALUES:
+        message += "; if it is the value of an option, write that with two dashes: Open MPI 5 needs them"
     return Refusal(message, START_ERROR, _NOT_FOUND, int(match[1]), match[2])
 
 

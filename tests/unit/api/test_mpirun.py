@@ -8,6 +8,7 @@ from bireme.api.mpirun import (
     normalize,
     process_count,
     slots_per_worker,
+    spell_long_options,
     split_program,
     total_processes,
     unknown_options,
@@ -27,6 +28,24 @@ from bireme.api.mpirun import (
 )
 def test_long_options_get_two_dashes_and_values_stay(given: list[str], expected: list[str]) -> None:
     assert normalize(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["-bind-to", "none", "./a.out", "-np"], ["--bind-to", "none", "./a.out", "-np"]),
+        (
+            ["-np", "4", "-x", "A", "-mca", "btl", "^ib", "a"],
+            ["--np", "4", "-x", "A", "--mca", "btl", "^ib", "a"],
+        ),
+        (["--map-by", "slot", "a"], ["--map-by", "slot", "a"]),
+        (["-genv", "A", "b", "a"], ["-genv", "A", "b", "a"]),
+        ([], []),
+    ],
+    ids=["program's own", "several", "two already", "another MPI's", "empty"],
+)
+def test_known_long_options_of_a_command_line_get_two_dashes(given: list[str], expected: list[str]) -> None:
+    assert spell_long_options(given) == expected
 
 
 @pytest.mark.parametrize(

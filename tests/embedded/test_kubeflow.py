@@ -82,18 +82,20 @@ TRIES = "echo x >>{0}; test $$(wc -l <{0}) -ge 3 || exit {1}"
     [
         ("OnFailure", 4, 6, "Succeeded", 3),
         ("OnFailure", 4, 1, "Failed", 2),
-        ("Never", 4, 6, "Failed", 1),
+        ("Never", 4, None, "Failed", 1),
+        ("Never", 4, 6, "Succeeded", 3),
         ("ExitCode", 4, 6, "Failed", 1),
         ("ExitCode", 130, 6, "Succeeded", 3),
     ],
-    ids=["retried", "used up", "never", "permanent", "passing"],
+    ids=["retried", "used up", "never", "never with a limit", "permanent", "passing"],
 )
 def test_a_launcher_is_tried_again_as_its_policy_says(
-    here: Here, policy: str, code: int, limit: int, end: str, tries: int
+    here: Here, policy: str, code: int, limit: int | None, end: str, tries: int
 ) -> None:
-    name = f"try-{policy.lower()}-{code}-{limit}"
+    name = f"try-{policy.lower()}-{code}-{limit or 'none'}"
     launcher = shell("launcher", TRIES.format(name, code))
-    body = job(name, launcher, policy=policy, backoffLimit=limit, cleanPodPolicy="All")
+    limits = {} if limit is None else {"backoffLimit": limit}
+    body = job(name, launcher, policy=policy, cleanPodPolicy="All", **limits)
     status = here.play(body)
     assert phase(status) == end, status
     assert len((here.work / name).read_text().split()) == tries

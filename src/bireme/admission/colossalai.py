@@ -13,7 +13,6 @@ from bireme.admission.problems import Findings
 from bireme.admission.queueing import is_queued
 from bireme.admission.reserved import check_ssh_folder
 from bireme.api.colossalai import LAUNCHER_CONTAINER, WORKER_CONTAINER, ColossalAIJob
-from bireme.api.job import RunMode
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
 from bireme.api.paths import Path
 
@@ -38,18 +37,4 @@ def check(job: ColossalAIJob, out: Findings) -> None:
     check_program(spec.worker.command, (*_WORKER, "command"), out)
     check_clean_up(spec.run_policy, out)
     run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out, aliases=LAUNCHER_ALIASES)
-    _check_launcher_arguments(spec.run_mode, out)
-
-
-def _check_launcher_arguments(mode: RunMode | None, out: Findings) -> None:
-    """What a resumed launcher runs without a command of its own takes no arguments."""
-    resumed = mode.pause.resume_specs if mode is not None and mode.pause is not None else ()
-    for index, entry in enumerate(resumed):
-        if LAUNCHER_ALIASES.get(entry.type, entry.type) == LAUNCHER_TYPE and entry.args and not entry.command:
-            out.warn(
-                ("spec", "runMode", "pause", "resumeSpecs", index, "args"),
-                "ignored",
-                "arguments of the launcher have no effect without a command",
-                value=list(entry.args),
-                hint="set command, too; torchrun's own arguments are in spec.worker.torchArgs",
-            )
+    run_mode.check_launcher_resume(spec.run_mode, "torchrun", "spec.worker.command", LAUNCHER_ALIASES, out)

@@ -60,6 +60,7 @@ def check(job: MPIJob, out: Findings) -> None:
     check_program(spec.worker.cmd, (*_WORKER, "cmd"), out)
     check_clean_up(spec.run_policy, out)
     run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out, aliases=LAUNCHER_ALIASES)
+    run_mode.check_launcher_resume(spec.run_mode, "mpirun", "spec.worker.cmd", LAUNCHER_ALIASES, out)
 
 
 def check_worker_names(metadata: ObjectMeta, replicas: int, out: Findings) -> None:

@@ -68,10 +68,20 @@ class ResumeSpec(Model, frozen=True):
     type: Annotated[str, field("The replica type that this entry is for.", required=True)] = ""
     skip_init_container: Annotated[bool, field("Leave the init containers out.")] = False
     command: Annotated[
-        tuple[str, ...], field("Replaces the container's command; its own is used when left out.")
+        tuple[str, ...],
+        field(
+            "Replaces the container's command; its own is used when left out. A launcher of an MPIJob or "
+            "ColossalAIJob runs this and `args` in the place of mpirun or torchrun, once it has reached "
+            "every worker."
+        ),
     ] = ()
     args: Annotated[
-        tuple[str, ...], field("Replaces the container's arguments; its own are used when left out.")
+        tuple[str, ...],
+        field(
+            "Replaces the container's arguments; its own are used when left out. Without a command, those of "
+            "a launcher are the program that mpirun or torchrun runs in the place of `worker.cmd` or "
+            "`worker.command`, such as one that goes on from a checkpoint."
+        ),
     ] = ()
 
 

@@ -1,5 +1,6 @@
 """MPIJob of tensorstack: mpirun, started by a launcher made from the worker's own container."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
@@ -75,11 +76,14 @@ class MPICrew(LaunchCrew):
         skip = False
         # The client that sends standard input does not follow a job that was paused, or that is debugged.
         with_stdin = mode == "run" and reads_stdin(self._mpi)
-        command, arguments = site.sh("launch"), self.mpirun(site, with_stdin=with_stdin)
+        command, program = site.sh("launch"), self._mpi.spec.worker.cmd
         resume = launcher_resume(self._mpi.spec.run_mode) if mode == "resume" else None
         if resume is not None:
             skip = resume.skip_init_container
-            arguments = [*resume.command, *resume.args] if resume.command else [*arguments, *resume.args]
+            program = resume.args or program
+        arguments = self.mpirun(site, program, with_stdin=with_stdin)
+        if resume is not None and resume.command:
+            arguments = [*resume.command, *resume.args]
         arguments = literal(arguments)
         debug = launcher_debug(self._mpi.spec.run_mode)
         if mode == "debug":
@@ -87,14 +91,14 @@ class MPICrew(LaunchCrew):
         built = self._launcher(site, without_init(spec, skip=skip), command, arguments, with_stdin=with_stdin)
         return in_debug(built, debug.command, skip_init=False) if mode == "debug" else built
 
-    def mpirun(self, site: Site, *, with_stdin: bool = False) -> list[str]:
-        """mpirun's argument list; nothing in it is ever parsed by a shell."""
+    def mpirun(self, site: Site, command: Sequence[str], *, with_stdin: bool = False) -> list[str]:
+        """mpirun's argument list to run a command; nothing in it is ever parsed by a shell."""
         spec = self._mpi.spec
         program = f"{spec.mpi_home.rstrip('/')}/bin/mpirun" if spec.mpi_home else "mpirun"
         mca = [word for key, value in spec.mca.items() for word in ("--mca", key, value)]
         hostfile = ["--hostfile", f"{site.profile.files}/hostfile"]
         arguments = normalize(spec.worker.extra_mpi_args)
-        more, program_words = split_program(spec.worker.cmd)
+        more, program_words = split_program(command)
         # Open MPI 5 gives rank 0 a standard input that never ends, also where mpirun's own is empty.
         no_stdin = ["--stdin", "none"] if stdin_option([*arguments, *more]) is None else []
         start = site.sh("stdin") if with_stdin else []

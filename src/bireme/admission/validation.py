@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from bireme.admission import colossalai, generic, kubeflow, metadata, mpi, queueing, updates
+from bireme.admission.other_forms import explain_other_forms
 from bireme.admission.problems import (
     MOST_ERRORS,
     Findings,
@@ -57,7 +58,7 @@ def validate(obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> li
     else:
         more = []
     shape.add_below(rules, shape.error_paths)
-    return sort_problems([*shape, *more])
+    return sort_problems([*explain_other_forms(kind, shape), *more])
 
 
 def _check(

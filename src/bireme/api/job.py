@@ -228,6 +228,7 @@ class FirstFailure(Model, frozen=True):
     replica: Annotated[str, field("Name of the pod that failed first.")] = ""
     rank: Annotated[int | None, field("The rank inside it, where one is known.")] = None
     container: Annotated[str, field("The container that ended.")] = ""
+    is_init: Annotated[bool, field("It was an init container: the replica's program never ran.")] = False
     exit_code: Annotated[int | None, field("Its exit code.")] = None
     signal: Annotated[int | None, field("The signal that ended it.")] = None
     reason: Annotated[str, field("Why, in one word, such as OOMKilled.")] = ""

@@ -42,6 +42,8 @@ def describe_failure(first: Object, job: str) -> str:
     who = short_name(first.get("replica", ""), job)
     if first.get("rank") is not None:
         who = f"rank {first['rank']} on {who}"
+    if first.get("isInit"):
+        who += f", init container {first.get('container')}"
     if first.get("signal"):
         how = f"signal {first['signal']}"
     elif first.get("exitCode") is not None:

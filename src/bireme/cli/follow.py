@@ -64,6 +64,7 @@ class JobFollower:
         options: Mapping[str, Any] = MappingProxyType({}),
         on_change: Callable[[], None] = lambda: None,
         stdin: "Forwarder | None" = None,
+        on_output: Callable[[list[bytes]], None] = lambda _lines: None,
     ) -> None:
         metadata = job["metadata"]
         self.resource, self.namespace, self.name = resource, metadata["namespace"], metadata["name"]
@@ -71,7 +72,7 @@ class JobFollower:
         self.job = job
         self.is_gone = False
         self._client, self._screen, self._on_change = client, screen, on_change
-        self._stdin = stdin
+        self._stdin, self._on_output = stdin, on_output
         self._title = f"{title}/" if title else ""
         self._container, self._options = container, {**options, "follow": True}
         self._over = asyncio.Event()
@@ -223,7 +224,9 @@ class JobFollower:
             async with contextlib.aclosing(output):
                 async for chunk in output:
                     self._heard = asyncio.get_running_loop().time()
-                    self._screen.write(name, lines.feed(chunk))
+                    whole = lines.feed(chunk)
+                    self._on_output(whole)
+                    self._screen.write(name, whole)
                     self._screen.show_progress(name, lines.progress)
         except NotFound:
             return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
@@ -16,6 +17,7 @@ from bireme.cli.interrupts import Interrupts, has_terminal
 from bireme.cli.lookup import Found
 from bireme.cli.screen import Screen
 from bireme.cli.sending import kill_pods, remove
+from bireme.cli.stuck_ranks import StuckRanks
 from bireme.cli.targets import Connection
 from bireme.run.jobs import phase
 
@@ -71,6 +73,7 @@ class _Session:
         self._stdin, self._explain = stdin, explain
         self._began = asyncio.get_running_loop().time()
         self._disk = DiskNotice(connection.target.daemon, screen.say)
+        self._stuck = [StuckRanks(job.object) for job in jobs]
         self._followers = [
             JobFollower(
                 connection.client,
@@ -80,8 +83,9 @@ class _Session:
                 title=job.name if len(jobs) > 1 else "",
                 on_change=self._show_status,
                 stdin=stdin,
+                on_output=functools.partial(self._on_output, stuck),
             )
-            for job in jobs
+            for job, stuck in zip(jobs, self._stuck, strict=True)
         ]
 
     async def run(self) -> int:
@@ -158,6 +162,9 @@ class _Session:
     def _unsent(self) -> str:
         return "" if self._stdin is None else self._stdin.unsent
 
+    def _on_output(self, stuck: StuckRanks, lines: list[bytes]) -> None:
+        stuck.feed(lines, asyncio.get_running_loop().time())
+
     # ---- the status line
 
     def _show_status(self) -> None:
@@ -173,6 +180,9 @@ class _Session:
     async def _tick(self) -> None:
         while True:
             self._disk.look()
+            for stuck in self._stuck:
+                if hint := stuck.hint(asyncio.get_running_loop().time()):
+                    self._screen.say(hint)
             self._show_status()
             await asyncio.sleep(_TICK_SECONDS)
 

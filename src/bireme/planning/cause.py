@@ -17,7 +17,7 @@ from bireme.planning.echoes import (
     without_tags,
 )
 from bireme.planning.outcome import INCOMPLETE_RUN
-from bireme.planning.refusals import Refusal, find_refusal
+from bireme.planning.refusals import START_ERROR, Refusal, find_exec_error, find_refusal
 from bireme.planning.replicas import Replica, is_final
 
 MAX_LINES: Final = 20
@@ -67,11 +67,14 @@ def first_failure(
     if not failures:
         return None
     first = _earliest(failures, now, workers)
-    if workers and first.replica not in workers and (refusal := find_refusal(first.message, slots)):
+    is_launcher = bool(workers) and first.replica not in workers
+    # A kernel that killed for want of memory is the cause of whatever mpirun says.
+    has_reason = _LACKED.search(first.message) is not None
+    if is_launcher and not has_reason and (refusal := find_refusal(first.message, slots)):
         found = _refused(first, refusal, workers)
     elif workers:
         found = _for_want_of_memory(_rank_behind(first, workers, worker_of), workers)
-        found = msgspec.structs.replace(found, message=_words_of(found))
+        found = _start_error(found) or msgspec.structs.replace(found, message=_words_of(found))
     else:
         found = first
     return msgspec.structs.replace(found, message=tail(found.message) if keep_message else "")
@@ -89,9 +92,20 @@ def _refused(first: FirstFailure, refusal: Refusal, workers: Sequence[str]) -> F
     return msgspec.structs.replace(named, replica=worker, rank=refusal.rank, container="")
 
 
+def _start_error(found: FirstFailure) -> FirstFailure | None:
+    """A rank whose program can't be run; None if that is not what happened."""
+    error = find_exec_error(found.message) if found.exit_code in (126, 127) else None
+    return msgspec.structs.replace(found, reason=START_ERROR, message=error) if error else None
+
+
 def _words_of(found: FirstFailure) -> str:
-    """What the rank said itself, as far as that can be told from a launcher's output."""
-    said = without_root_causes(without_echoes(without_tags(found.message, found.rank)))
+    """What the rank said itself, as far as that can be told from a launcher's output.
+
+    That may be nothing, where a signal ended a rank that is named.
+    """
+    is_named = found.rank is not None
+    said = without_tags(found.message, found.rank)
+    said = without_root_causes(without_echoes(said, may_be_empty=is_named), may_be_empty=is_named)
     return without_repeats(said.strip("\n"))
 
 
@@ -112,6 +126,7 @@ def _failure(replica: Replica, now: datetime) -> FirstFailure | None:
         return FirstFailure(
             replica=replica.name,
             container=ended.container,
+            is_init=ended.is_init,
             exit_code=ended.exit_code,
             signal=ended.signal,
             reason=ended.reason,

@@ -14,8 +14,14 @@ _MPI: Final = (
         r"^An MPI communication peer process has unexpectedly disconnected\..*\n(?:.*\n){,15}?"
         r"  Peer host: .*(?:\n|\Z)"
     ),
+    (
+        r"^WARNING: Open MPI failed to TCP connect to a peer MPI process\..*\n(?:.*\n){,9}?"
+        r"  Error: .*(?:\n|\Z)"
+    ),
+    r"^\[[^]]*\]\[\[[0-9]+,[0-9]+\],[0-9]+\]\[[^]]*btl_tcp[^]]*\] .*(?:\n|\Z)",
     r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)",
     # Mere warnings, rules, and a note that is always the same.
+    r"^\[warn\] Epoll .*(?:\n|\Z)",
     r"^\[.*\] plm:\w+: Warning: setpgid\(.*(?:\n|\Z)",
     r"^\[.*\] PMIX ERROR: PMIX_ERR_NOT_FOUND in file .*(?:\n|\Z)",
     r"^[ \t]*-{20,}[ \t]*(?:\n|\Z)",
@@ -59,7 +65,11 @@ _TORCH: Final = (
     r"^={20,}(?:\n|\Z)",
     r"^Terminated(?:\n|\Z)",
 )
-_OURS: Final = (r"^bireme: (?:all [0-9]+ workers are|the worker is) reachable(?:\n|\Z)",)
+_OURS: Final = (
+    r"^bireme: (?:all [0-9]+ workers are|the worker is) reachable(?:\n|\Z)",
+    # A daemon's end may be recorded while `supervise` removes the folder of the records.
+    r"^rm: \S.*/bireme-run\.[0-9]+.*(?:\n|\Z)",
+)
 _ECHOES: Final = [re.compile(each, re.MULTILINE) for each in (*_MPI, *_TORCH, *_OURS)]
 _ROOT_CAUSE: Final = re.compile(
     r"^Root Cause \(first observed failure\):\n\[0\]:\n(?:  (?:time|host) .*\n){,2}"
@@ -87,14 +97,14 @@ class RootCause(NamedTuple):
     signal: int | None = None
 
 
-def without_echoes(text: str) -> str:
+def without_echoes(text: str, *, may_be_empty: bool = False) -> str:
     """A launcher's words without those that tell nothing of the first failure; all if none is left."""
     # mpirun puts a NUL after each of its notices: at the beginning of the next line, whosever that is.
     text = text.replace("\0", "")
     left = text
     for echo in _ECHOES:
         left = echo.sub("", left)
-    return left if left.strip() else text
+    return left if may_be_empty or left.strip() else text
 
 
 def root_causes(text: str) -> Iterator[RootCause]:
@@ -109,12 +119,12 @@ def ranks_with_words(text: str) -> list[int]:
     return [*dict.fromkeys(int(rank) for rank in _RANK.findall(without_echoes(text)))]
 
 
-def without_root_causes(text: str) -> str:
+def without_root_causes(text: str, *, may_be_empty: bool = False) -> str:
     """The words that are left when who failed is told apart from them; all if none is left."""
     left = _NODE.sub("", _ROOT_CAUSE.sub("", text))
     for verdict in _VERDICTS:
         left = verdict.sub("", left)
-    return left if left.strip() else text
+    return left if may_be_empty or left.strip() else text
 
 
 def without_tags(text: str, rank: int | None) -> str:

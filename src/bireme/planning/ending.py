@@ -68,6 +68,8 @@ def _then_clean_up(view: View, status: JobStatus, event: EmitEvent) -> Plan:
 def tell(first: FirstFailure) -> str:
     """Who failed first and how, in one sentence."""
     who = f"rank {first.rank} on {first.replica}" if first.rank is not None else first.replica
+    if first.is_init:
+        who += f", init container {first.container}"
     if first.signal:
         how = f"signal {first.signal}"
     elif first.exit_code is not None:

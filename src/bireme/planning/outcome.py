@@ -55,6 +55,7 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     container: str = ""
+    is_init: bool = False
     finished_at: datetime | None = None
     final: bool = False
 
@@ -119,6 +120,7 @@ def _before_main(pod: Pod) -> Outcome:
                 reason=ended.reason,
                 message=ended.message,
                 container=status.name,
+                is_init=True,
                 finished_at=ended.finished_at,
             )
     return Outcome("failed", reason=pod.status.reason or "Failed", message=pod.status.message)

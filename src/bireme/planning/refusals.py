@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 START_ERROR: Final = "StartError"
 NOT_ENOUGH_SLOTS: Final = "NotEnoughSlots"
 NO_FINALIZE: Final = "NoFinalize"
+DAEMON_LOST: Final = "DaemonLost"
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 _OPTION_VALUES: Final = frozenset({"none", "slot", "core", "node", "socket", "package", "numa", "hwthread"})
@@ -63,6 +64,22 @@ _IMPROPER: Final = re.compile(
     r"has exited due to process rank ([0-9]+) with PID [0-9]+ on\s+node (\S+) exiting\s+improperly\."
 )
 
+_LOST: Final = re.compile(
+    r"(?:ORTE|PRTE) has lost communication with a remote daemon\.(?:.*\n){1,4}?"
+    r" *Remote daemon: .* on node (\S+)"
+)
+# What a shell says that was to become the program: our script `stdin`, which gives rank 0 its standard input.
+_EXEC: Final = re.compile(r"^\S*/stdin: (?:line )?[0-9]+: (?:exec: )?(.+): (.+)$", re.MULTILINE)
+
+
+def find_exec_error(text: str) -> str | None:
+    """Return why a rank could not become its program, where our own script was to do that."""
+    match = _EXEC.search(text)
+    if match is None:
+        return None
+    error = "No such file or directory" if "/" in match[1] and match[2] == "not found" else match[2]
+    return f"can't run {match[1]}: {error}"
+
 
 def find_refusal(text: str, slots: int | None = None) -> Refusal | None:
     """Return what mpirun says in a launcher's output; `slots` is how many the job has, if that is known."""
@@ -106,6 +123,11 @@ def _explain_improper(match: re.Match[str]) -> Refusal:
     return Refusal(message, NO_FINALIZE, rank=int(match[1]), node=match[2])
 
 
+def _explain_lost(match: re.Match[str]) -> Refusal:
+    message = f"mpirun lost its daemon on {match[1]}: it was killed, or can't be reached"
+    return Refusal(message, DAEMON_LOST, node=match[1])
+
+
 _EXPLANATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]], ...]] = (
     (_NO_ACCESS, _explain_no_access),
     (_NOT_ON_PATH, _explain_not_on_path),
@@ -113,4 +135,5 @@ _EXPLANATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refu
     (_DIRECTORY, _explain_directory),
     (_OPTION, _explain_option),
     (_IMPROPER, _explain_improper),
+    (_LOST, _explain_lost),
 )

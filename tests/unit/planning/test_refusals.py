@@ -25,3 +25,45 @@ def test_mpiruns_refusal_becomes_one_line(case: dict[str, Any]) -> None:
 
 def test_a_program_that_quotes_mpirun_in_its_own_words_has_not_been_refused() -> None:
     assert cause("my log: unknown option, not enough slots\n").reason == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("/etc/bireme/stdin: 28: exec: ./solver: not found", "can't run ./solver: No such file or directory"),
+        ("/etc/bireme/stdin: 36: exec: solver: not found", "can't run solver: not found"),
+        ("/x/stdin: line 28: ./solver: Permission denied", "can't run ./solver: Permission denied"),
+    ],
+    ids=["dash", "dash, on PATH", "bash"],
+)
+def test_a_rank_that_could_not_become_its_program_says_why(said: str, message: str) -> None:
+    verdict = "The first process to do so was:\n\n  Process name: [[50104,1],2]\n  Exit code:    127\n"
+    first = cause(f"{said}\n{said}\n{verdict}")
+    assert (first.replica, first.rank, first.exit_code) == ("job-worker-1", 2, 127)
+    assert (first.reason, first.message) == ("StartError", message)
+
+
+LOST = """\
+--------------------------------------------------------------------------
+ORTE has lost communication with a remote daemon.
+
+  HNP daemon   : [[14688,0],0] on node job-launcher
+  Remote daemon: [[14688,0],2] on node job-worker-1
+
+This is usually due to either a failure of the TCP network
+connection to the node, or possibly an internal failure of
+the daemon itself. We cannot recover from this failure, and
+therefore will terminate the job.
+--------------------------------------------------------------------------
+"""
+
+
+def test_the_worker_of_a_lost_daemon_is_named() -> None:
+    first = cause(LOST)
+    assert (first.replica, first.rank, first.reason) == ("job-worker-1", None, "DaemonLost")
+    assert first.message == "mpirun lost its daemon on job-worker-1: it was killed, or can't be reached"
+
+
+def test_a_daemon_that_the_kernel_killed_was_lost_for_want_of_memory() -> None:
+    first = cause(f"{LOST}bireme: the kernel killed a process of job-worker-1 for want of memory")
+    assert (first.replica, first.reason) == ("job-worker-1", "OOMKilled")

@@ -7,9 +7,12 @@ import stat
 import subprocess
 
 import pytest
+import yaml
 
 from support.commands import BIREME, EXAMPLES, Bireme
+from support.fixtures import unavailable
 from support.here import eventually
+from support.mpi_rounds import find
 from support.terminals import PATIENCE_SECONDS, Terminal
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -414,3 +417,47 @@ spec:
         assert any(line.startswith(hint) for line in process.stderr)
         process.send_signal(signal.SIGINT)
         process.stderr.read()
+
+
+def mpi_manifest(name: str, **more: object) -> str:
+    container = {"name": "mpi-worker", "image": "none"}
+    cmd = ["sh", "-c", "echo first; echo second"]
+    worker = {"replicas": 2, "cmd": cmd, "template": {"spec": {"containers": [container]}}}
+    spec = {"worker": worker, "runPolicy": {"cleanUpWorkers": "all"}, **more}
+    api = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "MPIJob"}
+    return yaml.safe_dump({**api, "metadata": {"name": name}, "spec": spec})
+
+
+@pytest.mark.parametrize("home", ["", "/usr"], ids=["5.0", "4.1"])
+def test_lines_of_an_mpi_job_have_their_rank_on_a_terminal(bireme: Bireme, home: str) -> None:
+    if home and find("4.1") is None:
+        raise unavailable("no Open MPI 4.1: apt-get install openmpi-bin on Debian 12")
+    more = {"mpiHome": home} if home else {}
+    (bireme.work / "tagged.yaml").write_text(mpi_manifest(f"tagged{home.replace('/', '-')}", **more))
+    with bireme.on_terminal("run", "-f", "tagged.yaml", NO_COLOR="1") as terminal:
+        terminal.expect("Succeeded after")
+        for rank in (0, 1):
+            assert re.search(rf"rank {rank} +\| first\r", terminal.text)
+            assert re.search(rf"rank {rank} +\| second\r", terminal.text)
+        assert "<stdout>" not in terminal.text
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        (["--no-tag-ranks", "--mpi", "1", "--"], "launcher"),
+        (["--mpi", "1", "--", "--output", "tag"], "rank 0"),
+    ],
+    ids=["switched off", "mpirun's own option"],
+)
+def test_ranks_are_tagged_as_the_user_says(bireme: Bireme, words: list[str], label: str) -> None:
+    with bireme.on_terminal("run", *words, "echo", "first", NO_COLOR="1") as terminal:
+        terminal.expect("Succeeded after")
+        assert re.search(rf"{label} +\| first\r", terminal.text), terminal.text
+
+
+def test_output_of_ranks_is_raw_elsewhere(bireme: Bireme) -> None:
+    result = bireme("run", "-f", "-", input=mpi_manifest("raw"))
+    assert sorted(result.stdout.splitlines())[1:] == [
+        f"launcher | {line}" for line in ("first", "first", "second", "second")
+    ]

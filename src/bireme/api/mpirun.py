@@ -69,6 +69,9 @@ _BINDING_PARAMETERS: Final = frozenset(
 )
 
 
+_OUTPUT_OPTIONS: Final = frozenset({"output", "tag-output", "timestamp-output", "output-filename", "xml"})
+
+
 class Option(msgspec.Struct, frozen=True):
     """An option and its values, as they stand in the list from `index` on.
 
@@ -225,6 +228,11 @@ def exported_variables(arguments: Sequence[str]) -> tuple[str, ...]:
     """The variables that `-x NAME` exports with the values that mpirun finds."""
     options = parse_options(arguments)
     return tuple(option.value for option in options if option.name == "x" and "=" not in option.value)
+
+
+def chooses_output(arguments: Sequence[str]) -> bool:
+    """Whether an option says how mpirun shows the output of ranks."""
+    return any(option.name in _OUTPUT_OPTIONS for option in parse_options(arguments))
 
 
 def stdin_option(arguments: Sequence[str]) -> str | None:

@@ -10,12 +10,14 @@ import msgspec
 
 from bireme.api.meta import ObjectMeta
 from bireme.cli.endings import is_launcher, short_name
+from bireme.cli.rank_tags import split_ranks
 from bireme.cli.remedies import find_remedy
 from bireme.cli.screen import Lines, Screen
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.errors import ApiError, KubeError, NotFound
 from bireme.kube.resources import PODS, Resource
+from bireme.planning.identity import TAG_ANNOTATION
 from bireme.run.jobs import Object, is_finished, phase
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class JobFollower:
         self._client, self._screen, self._on_change = client, screen, on_change
         self._stdin, self._on_output = stdin, on_output
         self._title = f"{title}/" if title else ""
+        self._is_tagged = (metadata.get("annotations") or {}).get(TAG_ANNOTATION) == "true"
         self._container, self._options = container, {**options, "follow": True}
         self._over = asyncio.Event()
         self._streams: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -211,11 +214,21 @@ class JobFollower:
                 if await self._read(pod, container, name, lines):
                     break
                 await self._client.clock.sleep(pause)
-            self._screen.write(name, lines.end())
+            self._write(name, lines.end())
         except KubeError as error:
             self._screen.say(f"the output of {name} is cut off: {error}")
         except OSError as error:
             self._give_up(error)
+
+    def _write(self, name: str, lines: list[bytes]) -> None:
+        """Show lines with the name of their replica or, if mpirun was asked for it, of their rank."""
+        if not self._is_tagged:
+            self._screen.write(name, lines)
+            return
+        for rank, run in split_ranks(lines):
+            label = name if rank is None else f"{self._title}rank {rank}"
+            self._screen.add_name(label)
+            self._screen.write(label, run)
 
     async def _read(self, pod: str, container: str, name: str, lines: Lines) -> bool:
         """Show a container's output to its end; False if the node does not know the container yet."""
@@ -226,7 +239,7 @@ class JobFollower:
                     self._heard = asyncio.get_running_loop().time()
                     whole = lines.feed(chunk)
                     self._on_output(whole)
-                    self._screen.write(name, whole)
+                    self._write(name, whole)
                     self._screen.show_progress(name, lines.progress)
         except NotFound:
             return True

@@ -36,6 +36,7 @@ class RunOptions(NamedTuple):
     driver: str | None = None
     detach: bool = False
     yes: bool = False
+    tag_ranks: bool | None = None
 
     @property
     def env(self) -> dict[str, str]:
@@ -90,6 +91,12 @@ def run_options(function: Callable[..., T]) -> Callable[..., T]:
         ),
         click.option("--env-all", is_flag=True, help="Pass all variables to jobs on this machine."),
         click.option("--env-none", is_flag=True, help="Pass none but those of --env."),
+        click.option(
+            "--tag-ranks/--no-tag-ranks",
+            "tag_ranks",
+            default=None,
+            help="Show which rank of an MPIJob printed a line. Default: on a terminal.",
+        ),
         click.option("--name", help="Name of the job."),
         driver_option(None),
         click.option("-d", "--detach", is_flag=True, help="Do not wait: print the job's name and return."),
@@ -136,11 +143,36 @@ def run_work(choice: "Choice", options: RunOptions, work: Work) -> NoReturn:
     from bireme.cli.targets import prepare, run
 
     work = work._replace(manifests=_renamed(work.manifests, options.name))
+    if _tags_ranks(options):
+        work = work._replace(manifests=_tagged(work.manifests))
     target = prepare(choice)
     work.manifests.show_warnings()
     if work.stdin.note:
         say(f"note: {work.stdin.note}")
     raise SystemExit(run(_run(target, options, work)))
+
+
+def _tags_ranks(options: RunOptions) -> bool:
+    import sys
+
+    if options.tag_ranks is not None:
+        return options.tag_ranks
+    return sys.stdout.isatty() and not options.detach
+
+
+def _tagged(manifests: "Manifests") -> "Manifests":
+    """The manifests, with the MPIJobs in them asking mpirun for the rank of each line."""
+    from bireme.api.job import BATCH_GROUP_VERSION
+    from bireme.cli.manifests import with_annotations
+    from bireme.planning.identity import TAG_ANNOTATION
+
+    objects = [
+        with_annotations(obj, {TAG_ANNOTATION: "true"})
+        if (obj.get("apiVersion"), obj.get("kind")) == (BATCH_GROUP_VERSION, "MPIJob")
+        else obj
+        for obj in manifests.objects
+    ]
+    return manifests._replace(objects=objects)
 
 
 def _renamed(manifests: "Manifests", name: str | None) -> "Manifests":

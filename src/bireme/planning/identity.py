@@ -11,6 +11,8 @@ from bireme.planning.observed import Job
 
 MODE_ANNOTATION: Final = "bireme.dev/mode"
 STDIN_ANNOTATION: Final = "bireme.dev/stdin"
+TAG_ANNOTATION: Final = "bireme.dev/tag-output"
+"""Set by a client that shows the output of an MPIJob: mpirun puts the rank before each line."""
 """On an MPIJob, `true` says that its client attaches to the launcher and sends standard input for rank 0."""
 JOB_UID_LABEL: Final = "bireme.dev/job-uid"
 REPLICA_TYPE_LABEL: Final = "bireme.dev/replica-type"

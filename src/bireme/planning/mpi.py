@@ -6,6 +6,7 @@ from typing import Any, Final
 from bireme.api.mpi import LAUNCHER_CONTAINER, WORKER_CONTAINER, MPIJob
 from bireme.api.mpirun import (
     asks_to_bind,
+    chooses_output,
     normalize,
     slots_per_worker,
     split_program,
@@ -14,6 +15,7 @@ from bireme.api.mpirun import (
 )
 from bireme.api.names import WORKER_TYPE
 from bireme.planning.actions import Manifest
+from bireme.planning.identity import TAG_ANNOTATION
 from bireme.planning.launch import LaunchCrew, launcher_debug, launcher_resume, reads_stdin
 from bireme.planning.observed import Observed
 from bireme.planning.pods import in_debug
@@ -136,8 +138,13 @@ class MPICrew(LaunchCrew):
         switches = {
             "BIREME_MPI_BINDS": asks_to_bind([*spec.worker.extra_mpi_args, *more], spec.mca),
             "BIREME_STDIN": with_stdin,
+            "BIREME_TAG_OUTPUT": self._tags_output([*spec.worker.extra_mpi_args, *more]),
         }
         return [{"name": name, "value": "1"} for name, is_on in switches.items() if is_on]
+
+    def _tags_output(self, arguments: Sequence[str]) -> bool:
+        is_asked = self._mpi.metadata.annotations.get(TAG_ANNOTATION) == "true"
+        return is_asked and not chooses_output(arguments)
 
 
 def _is_sidecar(container: Manifest) -> bool:

@@ -122,11 +122,43 @@ def test_node_selector_of_a_kubelets_labels_is_met_by_this_machine(machine: Here
 def test_a_pod_that_is_older_than_its_queue_allows_has_failed_for_good(machine: Here) -> None:
     short = queue("short", maxDuration="2s")
     machine.do(machine.client.create(resource(short), None, short))
-    job = gang("old", "short", 1)
+    job = gang("old", "short", 1, script="echo begun; sleep 1000")
     job["spec"]["replicaSpecs"][0]["restartPolicy"] = {"policy": "OnFailure", "limit": 5}
     status = machine.play(job)
     assert status["phase"] == "Failed"
     assert not any(each.get("restarts") for each in status["tasks"][0]["replicas"])
+    # The pod is stopped, and kept with its output.
+    eventually(lambda: machine.pod("old-worker-0")["status"]["phase"] == "Failed")
+    assert machine.pod("old-worker-0")["status"]["reason"] == "DeadlineExceeded"
+    assert machine.output("old-worker-0") == "begun\n"
+
+
+def test_kubeflow_job_that_names_a_queue_starts_as_a_gang(machine: Here) -> None:
+    holder = gang("holder", "default", 3)
+    machine.create(holder)
+    machine.until(holder, is_running)
+    asks = {"requests": {"cpu": "1"}}
+    launcher = {"name": "main", "image": "x", "command": ["true"], "resources": asks}
+    worker = {"name": "main", "image": "x", "resources": asks}
+    job = {
+        "apiVersion": "kubeflow.org/v1alpha2",
+        "kind": "MPIJob",
+        "metadata": {"name": "queued"},
+        "spec": {
+            "cleanPodPolicy": "All",
+            "runPolicy": {"schedulingPolicy": {"queue": "default"}},
+            "mpiReplicaSpecs": {
+                "Launcher": {"template": {"spec": {"containers": [launcher]}}},
+                "Worker": {"replicas": 1, "template": {"spec": {"containers": [worker]}}},
+            },
+        },
+    }
+    machine.create(job)
+    machine.until(job, lambda job: running_of(job)["reason"] == "WaitingForResources")
+    assert started(machine, "queued") == 0
+    machine.delete(holder)
+    machine.until(job, lambda job: any(each["type"] == "Succeeded" for each in job["status"]["conditions"]))
+    machine.delete(job)
 
 
 # ---- the commands

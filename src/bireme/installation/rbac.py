@@ -96,8 +96,8 @@ SCHEDULER_RULES: Final = (
     Rule("", ("nodes", "namespaces", "persistentvolumes"), FOLLOW),
     Rule("", ("persistentvolumeclaims",), (*FOLLOW, "patch")),
     Rule("storage.k8s.io", ("storageclasses",), FOLLOW),
-    # get: where a pod is whose binding was not confirmed.
-    Rule("", ("pods",), (*READ, "delete")),
+    # get: where a pod is whose binding was not confirmed. patch: the deadline of one that maxDuration ends.
+    Rule("", ("pods",), (*READ, "patch", "delete")),
     Rule("", ("pods/binding",), ("create",)),
     Rule("", ("pods/status",), ("patch",)),
     Rule("", ("events",), ("create", "patch")),

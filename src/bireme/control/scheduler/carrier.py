@@ -19,7 +19,7 @@ from bireme.kube.client import Client
 from bireme.kube.clock import Clock, within
 from bireme.kube.errors import KubeError
 from bireme.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, resource_of
-from bireme.planning.actions import EmitEvent
+from bireme.planning.actions import STOP_DEADLINE_SECONDS, EmitEvent
 from bireme.scheduling.decisions import Decisions, Start
 from bireme.scheduling.objects import Pod, bound_at
 from bireme.scheduling.units import Key, Tracked
@@ -34,6 +34,8 @@ PROVISION_SECONDS: Final = 100.0
 """How long a provisioner may take to make the volumes of a pod that is about to be bound."""
 Places = Sequence[tuple[Tracked, str]]
 """Pods, each with the node that it goes to."""
+Stop = Callable[[ObjectMeta], Coroutine[Any, Any, None]]
+"""Ends a pod that has been told why."""
 Begin = Callable[[Coroutine[Any, Any, None]], object]
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
@@ -181,9 +183,8 @@ class Carrier:
     # Ending.
 
     async def _expire(self, pods: Sequence[ObjectMeta], queue: str, now: datetime) -> None:
-        await self._end_all(
-            pods, "MaxDurationExceeded", f"was bound for longer than queue {queue} allows", now
-        )
+        message = f"was bound for longer than queue {queue} allows"
+        await self._end_all(pods, "MaxDurationExceeded", message, now, stop=self._stop)
 
     async def _evict(self, unit: Key, pods: Sequence[ObjectMeta], now: datetime) -> None:
         message = f"makes way for {unit}{self._in_queue(unit)}, which has a higher priority"
@@ -199,15 +200,24 @@ class Carrier:
         await self._end_all(pods, "GangNotWhole", message, now)
         await self._tell(unit, "Warning", "GangNotWhole", message, now)
 
-    async def _end_all(self, pods: Sequence[ObjectMeta], reason: str, message: str, now: datetime) -> None:
-        await asyncio.gather(*(self._end(metadata, reason, message, now) for metadata in pods))
+    async def _end_all(
+        self,
+        pods: Sequence[ObjectMeta],
+        reason: str,
+        message: str,
+        now: datetime,
+        *,
+        stop: Stop | None = None,
+    ) -> None:
+        stop = stop or self._delete
+        await asyncio.gather(*(self._end(metadata, reason, message, now, stop) for metadata in pods))
 
-    async def _end(self, metadata: ObjectMeta, reason: str, message: str, now: datetime) -> None:
-        """Say why, then delete: a controller that sees the pod go knows that its program did not fail."""
+    async def _end(self, metadata: ObjectMeta, reason: str, message: str, now: datetime, stop: Stop) -> None:
+        """Say why, then stop: a controller that sees the pod go knows that its program did not fail."""
         async with self._calls:
             try:
                 await self._mark(metadata, reason, message, now)
-                await self._client.delete(PODS, metadata.namespace, metadata.name, uid=metadata.uid)
+                await stop(metadata)
             except KubeError as error:
                 log.warning("%s is not ended: %s", metadata.name, error)
                 await self._clock.sleep(RETRY_SECONDS)
@@ -215,6 +225,14 @@ class Carrier:
                 return
         about = About("v1", "Pod", metadata)
         await self._record(about, EmitEvent("Normal", reason, message), now)
+
+    async def _delete(self, metadata: ObjectMeta) -> None:
+        await self._client.delete(PODS, metadata.namespace, metadata.name, uid=metadata.uid)
+
+    async def _stop(self, metadata: ObjectMeta) -> None:
+        """Let the kubelet end a pod by its deadline, gracefully: the pod stays, and its output with it."""
+        body = {"metadata": {"uid": metadata.uid}, "spec": {"activeDeadlineSeconds": STOP_DEADLINE_SECONDS}}
+        await self._client.patch(PODS, metadata.namespace, metadata.name, body)
 
     async def _mark(self, metadata: ObjectMeta, reason: str, message: str, now: datetime) -> None:
         condition = {

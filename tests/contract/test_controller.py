@@ -285,6 +285,53 @@ def _initialized_reason(reason: str) -> Callable[[dict[str, Any]], bool]:
     return told
 
 
+def _refused_job(**pod: Any) -> dict[str, Any]:
+    job = generic(replicas=1)
+    job["spec"]["replicaSpecs"][0]["template"] = {"spec": {**TEMPLATE["spec"], **pod}}
+    return job
+
+
+async def _require_restricted(cluster: ControlPlane, world: World) -> None:
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", world.namespace, level)
+
+
+async def _require_limits(cluster: ControlPlane, world: World) -> None:
+    metadata, spec = {"name": "no-pods"}, {"hard": {"limits.cpu": "8"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec}
+    cluster.kubectl("-n", world.namespace, "apply", "-f", "-", input=json.dumps(quota))
+    await until(lambda: _quota_is_known(world))
+
+
+async def _require_nothing(_cluster: ControlPlane, _world: World) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "require", "pod", "reason"),
+    [
+        ("pod-security", _require_restricted, {}, "PodSecurityViolation"),
+        ("must-specify", _require_limits, {}, "QuotaMustSpecify"),
+        ("no-account", _require_nothing, {"serviceAccountName": "absent"}, "ServiceAccountNotFound"),
+    ],
+)
+def test_a_403_of_an_admission_plugin_is_not_said_to_be_a_lack_of_permissions(
+    cluster: ControlPlane,
+    name: str,
+    require: Callable[[ControlPlane, World], Awaitable[None]],
+    pod: dict[str, Any],
+    reason: str,
+) -> None:
+    async def scene(world: World) -> None:
+        await require(cluster, world)
+        job = _refused_job(**pod)
+        await world.create(job)
+        await world.wait_job(job, _initialized_reason(reason), f"Initialized: {reason}")
+        assert await world.wait_event(reason)
+
+    play(cluster, name, scene)
+
+
 def test_pods_that_a_policy_refuses_are_told_of_and_survived(cluster: ControlPlane) -> None:
     async def scene(world: World) -> None:
         policy = {

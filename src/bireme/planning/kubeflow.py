@@ -322,7 +322,9 @@ class _Pass:
         status = self._status(records, says)
         if running and not self._is(RUNNING):
             events.append(EmitEvent("Normal", RUNNING, "every replica has run"))
-        return Plan((*children, *pods, *events), status, earliest(wake_at, next_look(self.observed.pods, self.now)))
+        return Plan(
+            (*children, *pods, *events), status, earliest(wake_at, next_look(self.observed.pods, self.now))
+        )
 
     def _renewed(self, found: Say) -> tuple[Say, datetime | None]:
         """Return what Running says while the job waits, and when that may next change."""

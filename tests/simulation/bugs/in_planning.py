@@ -68,9 +68,9 @@ BUGS = (
     Bug(
         "lost pod charged as a failure",
         "planning.outcome",
-        "outcome",
-        'return Outcome("disrupted", reason="Deleted", message="the pod was deleted")',
-        'return Outcome("failed", reason="Deleted", message="the pod was deleted")',
+        "_loss",
+        'return Outcome("disrupted", ',
+        'return Outcome("failed", ',
     ),
     Bug(
         "crew replaced in part",
@@ -85,13 +85,6 @@ BUGS = (
         "_deletes",
         "if replica.pod is not None and replica.pod.metadata.deletion_timestamp is None",
         "if replica.pod is not None",
-    ),
-    Bug(
-        "workers suspended with their launcher",
-        "planning.pause",
-        "pods_to_suspend",
-        "if not isinstance(view.job, GenericJob):",
-        "if False:",
     ),
     Bug(
         "paused job starts again",
@@ -190,13 +183,13 @@ BUGS = (
         "startTime moves",
         "planning.view",
         "View.next_status",
-        'starts = phase == "Running" and old.start_time is None',
-        'starts = phase == "Running" and old.phase != "Running"',
+        "starts = old.start_time is None and any(",
+        'starts = old.phase != "Running" and any(',
     ),
     Bug(
         "said to run too early",
         "planning.life",
-        "_says",
+        "_tell_running",
         'if phase == "Running":\n',
         'if phase in ("Running", "Pending"):\n',
     ),

@@ -16,7 +16,7 @@ from bireme.testing.simulation.network import LATE, Call
 from bireme.testing.simulation.nodes import FINISHED, Nodes
 from bireme.testing.simulation.patience import Patience
 from bireme.testing.simulation.reading import has_exited, is_debugged, owner, owners, replica, uid_in
-from bireme.testing.simulation.scenarios import NAME, Scenario
+from bireme.testing.simulation.scenarios import Scenario
 from bireme.testing.simulation.statuses import (
     condition_problems,
     disruptions_of,
@@ -274,7 +274,6 @@ class Judge:
         if ours and news:
             self._check_recorded(write.before)
             self._check_waited(write.before)
-            self._check_order(write.before)
         elif not ours and write.actor not in ("kubelet", "scheduler") and uid not in self._disturbed:
             self._disturbed.add(uid)
             self._disruptions[owner(pod)] += 1
@@ -341,22 +340,6 @@ class Judge:
         ]  # fmt: skip
         if old and not is_debugged(pod):
             self.accuse("the whole crew or none", f"{pod['metadata']['name']} is replaced, {old} go on")
-
-    def _check_order(self, pod: Object) -> None:
-        """A launcher that outlives its workers would report their loss as a failure.
-
-        A crew that has lost a pod goes all at once, while its controller has not heard of the pause.
-        """
-        job = self._job(pod)
-        if job is None or not self._scenario.gang or not is_paused(job):
-            return
-        if self._has_lost_one(pod) and not is_known_paused(job):
-            return
-        launcher = self._store.find(POD, f"{NAME}-launcher", namespace=NAMESPACE_OF_JOBS)
-        if launcher is not None and pod["metadata"]["name"] != launcher["metadata"]["name"]:
-            self.accuse(
-                "the launcher first", f"{pod['metadata']['name']} is deleted before the launcher is gone"
-            )
 
     def _has_lost_one(self, pod: Object) -> bool:
         """Whether something has become of a pod of the job since this one was created."""

@@ -350,7 +350,8 @@ def test_shape_profiles_are_those_of_the_schedulers_namespace_and_followed(
             await world.wait_bound("fitting", 1)
             await world.create(queued("lost", broken, 1, "1"))
             told = await world.wait_reason("lost", "Misconfigured")
-            assert "not in the ConfigMap" in told["message"]
+            assert "the key broken of the ConfigMap resource-shapes" in told["message"]
+            assert "can't be read" in told["message"]
             await client.patch(CONFIG_MAPS, home, "resource-shapes", {"data": {"small": "cpu: 2"}})
             await world.wait_bound("large", 1)
             await client.delete(CONFIG_MAPS, home, "resource-shapes")

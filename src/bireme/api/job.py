@@ -195,6 +195,9 @@ class ReplicaStatus(Model, frozen=True):
     replacing: Annotated[
         bool, field("The pod of this UID is being replaced: what becomes of it no longer counts.")
     ] = False
+    doubted: Annotated[
+        bool, field("A worker was replaced while this launcher ran: its success does not count.")
+    ] = False
     disruptions: Annotated[int, field("How often its pod was lost through no fault of the program.")] = 0
     disrupted_at: Annotated[datetime | None, field("When that last happened.")] = None
     containers: Annotated[

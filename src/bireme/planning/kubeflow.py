@@ -170,6 +170,8 @@ class _Pass:
         mpirun of Open MPI 5 exits with 0 after it has lost a worker. Under `supervise` its exit code can be
         believed, but the workers' own ends contradict it in any case.
         """
+        if launcher.record.doubted:
+            return "the launcher exited with 0, but a worker was replaced while it ran"
         for replica in replicas[1:]:
             if replica.record.replacing:
                 return f"the launcher exited with 0, but {replica.name} was replaced while it ran"
@@ -224,6 +226,9 @@ class _Pass:
             records[member] = msgspec.structs.replace(
                 record, restarts=record.restarts + (number == 0), replacing=True, waiting=True
             )
+        if replicas[0] not in failed:
+            launcher = records[LAUNCHER_TYPE, 0]
+            records[LAUNCHER_TYPE, 0] = msgspec.structs.replace(launcher, doubted=bool(launcher.uid))
         retried = some([replica.name for replica in failed])
         text = f"{doubt}; {retried} is started again" if doubt else f"{retried} failed and is started again"
         event = EmitEvent("Warning", RESTARTING, text)

@@ -67,7 +67,13 @@ def observe(
         return Replica(type_, index, name, record, None, None, main)
     if record.uid != pod.metadata.uid:
         record = msgspec.structs.replace(
-            record, uid=pod.metadata.uid, phase="Creating", finished_at=None, containers=(), replacing=False
+            record,
+            uid=pod.metadata.uid,
+            phase="Creating",
+            finished_at=None,
+            containers=(),
+            replacing=False,
+            doubted=False,
         )
     return Replica(type_, index, name, record, pod, outcome(pod, main), main)
 

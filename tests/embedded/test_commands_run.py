@@ -458,6 +458,5 @@ def test_ranks_are_tagged_as_the_user_says(bireme: Bireme, words: list[str], lab
 
 def test_output_of_ranks_is_raw_elsewhere(bireme: Bireme) -> None:
     result = bireme("run", "-f", "-", input=mpi_manifest("raw"))
-    assert sorted(result.stdout.splitlines())[1:] == [
-        f"launcher | {line}" for line in ("first", "first", "second", "second")
-    ]
+    lines = sorted(line for line in result.stdout.splitlines() if "first" in line or "second" in line)
+    assert lines == [f"launcher | {line}" for line in ("first", "first", "second", "second")]

@@ -122,7 +122,7 @@ ENDS: Final = {
     "kwonfailure": lost("WorkerExited", replica="kwonfailure-worker-0", restarts=0),
     "m01": ran("m01-launcher", r"rank 3 host m01-worker-1 FOO=\[a b;\$\(c\)\] BAR=\[with 'quotes' .*"),
     "m02": ran("m02-launcher", "rank 2 size 3 m02-worker-1 .*", needs="4.1"),
-    "m03": lost("LauncherFailed", replica="m03-worker-1", rank=1, exitCode=42),
+    "m03": lost("LauncherFailed", exitCode=42),
     "m04": ran("m04-launcher", "m04-worker-0"),
     "m05": ran("m05-launcher", "3 on m05-worker-1"),
     "m06": ran("m06-launcher", "rank 1 sum 2 from-cm m06-worker-1 s3cret m06-worker-1-x"),
@@ -131,7 +131,8 @@ ENDS: Final = {
     "m08c": ran("m08c-launcher", "1/5 m08c-worker-1"),
     "m09": lost("LauncherFailed", reason="StartError", message="mpirun has no option --nosuchoption"),
     "m10": ran("m10-launcher", "done 1"),
-    "m13": lost("LauncherFailed", replica="m13-worker-1", rank=1, exitCode=42, needs="4.1"),
+    # Now and then mpirun does not say which rank has failed.
+    "m13": lost("LauncherFailed", exitCode=42, needs="4.1"),
     "m14": lost("LauncherFailed", signal=9, exitCode=137),
     "pt": won(("pt-w-1", "c", "1 500 .* hello")),
     "pv": won(("pv-w-0", "c", "ok")),

@@ -32,10 +32,11 @@ _MPI: Final = (
 )
 # How mpirun names the rank that failed first: nothing that the status does not say apart from the message.
 _MPI_VERDICTS: Final = (
-    (
-        r"^\w+ detected that one or more processes exited with non-zero status,.*\n(?:.*\n){1,4}?"
-        r" *Exit code: .*(?:\n|\Z)"
-    ),
+    # Line by line, because those of ranks may come in between.
+    r"^\w+ detected that one or more processes exited with non-zero status,.*(?:\n|\Z)",
+    r"^(?:thus causing )?the job to be terminated\. The first process to do so was:\n(?:\n|\Z)?",
+    r"^ {2,3}Process name: \[.*\]\n",
+    r"^ {2,3}Exit code:    [0-9]+(?:\n|\Z)",
     (
         r"^Primary job  terminated normally, but [0-9]+ process(?:es)? returned(?:\n|\Z)"
         r"(?:a non-zero exit code\. .*(?:\n|\Z))?"

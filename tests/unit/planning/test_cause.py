@@ -134,6 +134,14 @@ def test_what_ranks_say_alike_is_said_once(cut: int) -> None:
     assert first.message.count("nosuchmodule'") == 1
 
 
+def test_a_rank_is_named_though_others_speak_in_between() -> None:
+    said = MIXED.replace("  Exit code:    1\n", "step 7\n  Exit code:    1\n")
+    first = cause(said)
+    assert (first.replica, first.rank, first.exit_code) == ("job-worker-1", 2, 1)
+    assert "step 7" in first.message
+    assert "Process name" not in first.message
+
+
 def test_lines_that_one_rank_repeats_stay() -> None:
     recursion = '  File "a.py", line 1, in f\n    f()\n' * 3
     said = f"Traceback (most recent call last):\n{recursion}RecursionError: too deep"

@@ -125,15 +125,28 @@ def test_one_failing_node_stops_the_others(make_job: MakeJob, shell: str) -> Non
     await_nothing_left(workers)
 
 
+# A rank that needs some seconds to save its state after TERM.
+SAVING_RANK: Final = """
+setsid sh -c 'trap "sleep 2; echo saved >$0.saved; exit 0" TERM; : rank; while sleep 0.1; do :; done' "$out" &
+echo ready >"$out.ready"
+wait $!
+"""
+
+
 @pytest.mark.parametrize("shell", SHELLS)
-def test_term_stops_every_node(make_job: MakeJob, shell: str) -> None:
+def test_ranks_of_workers_that_stop_have_time_to_save(make_job: MakeJob, shell: str) -> None:
     job = make_job(shell)
-    workers = play(job, f"{STUBBORN_RANK} {WAIT}")
+    workers = play(job, SAVING_RANK)
     launcher = start(job)
     await_ranks(job)
     launcher.signal(signal.SIGTERM)
+    pairs = zip(job.workers, workers, strict=True)
+    hooks = [pod.exec(worker, "/bin/sh", "/mnt/bireme/stop") for pod, worker in pairs]
     assert launcher.wait() == 143
     assert job.launcher.termination_log == ""
+    assert [hook.wait(60) for hook in hooks] == [0, 0]
+    assert (job.output / "0.saved").exists()
+    assert (job.output / "1.saved").exists()
     await_nothing_left(workers)
 
 

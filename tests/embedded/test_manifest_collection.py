@@ -1,8 +1,7 @@
 """A collection of manifests that try every field, and the end that each must have.
 
 The files are in `manifests`; SCRATCH in them stands for a folder of the test. Every file is in one of the
-tables below, or in ELSEWHERE with the test that has its story. PENDING names those that do not end yet as
-they must: it is to be emptied.
+tables below, or in ELSEWHERE with the test that has its story.
 """
 
 import contextlib
@@ -34,12 +33,6 @@ JOBS: Final = ("GenericJob", "MPIJob", "ColossalAIJob")
 PLAIN: Final = {"ConfigMap": "configmaps", "Secret": "secrets"}
 AT_ONCE: Final = 14
 
-PENDING: Final = frozenset({
-    # The embedded node: one that is not there, aliases of hosts, labels, volumes in memory, accounts.
-    "e02", "ha", "ns2", "pu", "shm1", "shm2",
-    # Selectors that can't be read; a job's own status says why it waits in a queue.
-    "qsel", "qs", "big", "cl", "el", "huge", "no", "ns", "sp",
-})  # fmt: skip
 ELSEWHERE: Final = {
     "bjob": "contract tests of the API server: a kind that is not served",
     "dep": "contract tests of the API server: a kind that is not served",
@@ -86,6 +79,7 @@ ENDS: Final = {
     "c02": lost("LauncherFailed", replica="c02-worker-1", exitCode=17),
     "c03": ran("c03-launcher", "rank 0/1 .*", container="launcher"),
     "e01": won(("e01-w-0", "c", "hi")),
+    "e02": won(("e02-w-0", "c", "hi")),
     "e03": won(("e03-w-0", "c", "hello")),
     "e05": lost("ReplicaFailed", reason="OOMKilled", signal=9, needs="memory"),
     "e07": lost("ReplicaFailed", exitCode=127, reason="StartError", restarts=1),
@@ -100,6 +94,7 @@ ENDS: Final = {
     "g07": won(reason="SuccessRuleSatisfied"),
     "g08": won(("g08-b-0", "c", "b 0")),
     "g09": won(("g09-w-0", "main", "main")),
+    "ha": won(("ha-w-0", "c", r"1\.2\.3\.4\s+foo\.example")),
     "k01": ran("k01-launcher", "rank 3 on k01-worker-1", container="l"),
     "k02": lost("BackoffLimitExceeded", exitCode=5, message="fail", restarts=3),
     "k03": lost("BackoffLimitExceeded", exitCode=5, restarts=2),
@@ -135,9 +130,12 @@ ENDS: Final = {
     "m13": lost("LauncherFailed", exitCode=42, needs="4.1"),
     "m14": lost("LauncherFailed", signal=9, exitCode=137),
     "pt": won(("pt-w-1", "c", "1 500 .* hello")),
+    "pu": won(("pu-w-0", "c", "ok")),
     "pv": won(("pv-w-0", "c", "ok")),
     "pw": won(("pw-w-0", "c", "ok")),
     "py": lost("ReplicaFailed", message="volume nn: nfs is not offered without a cluster"),
+    "shm1": won(("shm1-w-0", "c", r"tmpfs\s+64M\s.*")),
+    "shm2": won(("shm2-w-0", "c", r"tmpfs\s+64M\s.*")),
     "slots": lost("LauncherFailed", exitCode=1),
     "tie": End("", ""),
     "x01": End("Succeeded", "AllReplicasSucceeded"),
@@ -209,6 +207,7 @@ WAITS: Final = {
     "huge": "DoesNotFitAnyNode",
     "no": "Misconfigured",
     "ns": "DoesNotFitAnyNode",
+    "qs": "Misconfigured",
     "sp": "Misconfigured",
     "e04": "WaitingForReplicas",
     "e06": "WaitingForReplicas",
@@ -240,7 +239,6 @@ def test_every_manifest_of_the_collection_has_an_end() -> None:
         RESUMED,
         OTHER,
         ELSEWHERE,
-        PENDING,
     )
     assert {name for table in tables for name in table} == set(FILES)
 
@@ -262,8 +260,6 @@ def problems(name: str, severity: str) -> set[str]:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_wrong_manifest_is_refused(name: str) -> None:
-    if name in PENDING:
-        pytest.skip("pending")
     assert problems(name, "error") >= set(REFUSED[name])
 
 
@@ -364,7 +360,7 @@ def is_possible(end: End) -> bool:
 
 
 def batches(names: Iterable[str]) -> list[list[str]]:
-    listed = [name for name in names if name not in PENDING]
+    listed = list(names)
     return [listed[index : index + AT_ONCE] for index in range(0, len(listed), AT_ONCE)]
 
 
@@ -376,7 +372,7 @@ def test_jobs_end_as_they_must(here: Here, scratch: Path, names: list[str]) -> N
 
 
 def test_queued_jobs_end_as_they_must(wide: Here, scratch: Path) -> None:
-    jobs = {name: start(wide, name, scratch) for name in QUEUED if name not in PENDING}
+    jobs = {name: start(wide, name, scratch) for name in QUEUED}
     seen = {name: [*differences(wide, job, wide.end_of(job), QUEUED[name])] for name, job in jobs.items()}
     wide.clear()
     assert {name: found for name, found in seen.items() if found} == {}
@@ -384,8 +380,6 @@ def test_queued_jobs_end_as_they_must(wide: Here, scratch: Path) -> None:
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_job_that_can_not_start_says_why(wide: Here, scratch: Path, name: str) -> None:
-    if name in PENDING:
-        pytest.skip("pending")
     job = start(wide, name, scratch)
 
     def says_why(seen: Object) -> bool:

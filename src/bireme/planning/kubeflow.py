@@ -202,7 +202,7 @@ class _Pass:
         for replica in failed:
             records = self._finished(replica, records)
         # A launcher that exited with 0 is no cause, and has no words of its own.
-        names = tuple(replica.name for replica in failed if not _ended_well(replica))
+        names = tuple(r.name for r in failed if r.type == WORKER_TYPE or not _ended_well(r))
         permanent = [replica for replica in failed if not self._may_retry(replica)]
         if permanent and not doubt and all(_has_exited_early(replica) for replica in permanent):
             message = f"{some([r.name for r in permanent])} exited with code 0 before the launcher had ended"

@@ -128,3 +128,40 @@ def test_a_deadline_lets_every_rank_save(machine: Here) -> None:
     wait_for(machine, [job], "saved")
     status = machine.end_of(job)
     assert reason({"status": status}, "Failed") == "DeadlineExceeded"
+
+
+NOTICE: Final = """
+import signal
+def notice(*_):
+    open(f"noticed-{name}-{rank}", "x").close()
+signal.signal(signal.SIGUSR1, notice)
+"""
+
+
+def with_stop_signal(job: Object, value: str) -> Object:
+    job["metadata"].setdefault("annotations", {})["bireme.dev/stop-signal"] = value
+    return job
+
+
+def test_a_stop_signal_reaches_every_rank_before_the_maximum_duration(machine: Here) -> None:
+    queue(machine, "brief", maxDuration="25s")
+    jobs = [
+        with_stop_signal(build(kind, kind, HERE, queue="brief", prelude=NOTICE), "USR1@15s")
+        for kind in ("mpi", "colossalai", "kubeflow")
+    ]
+    jobs[1]["metadata"]["annotations"]["bireme.dev/path"] = f"{machine.work}:{PATH}"
+    for job in jobs:
+        machine.create(job)
+    wait_for(machine, jobs, "noticed")
+    assert not files(jobs, "saved") & {path.name for path in machine.work.iterdir()}
+    wait_for(machine, jobs, "saved")
+
+
+def test_a_stop_signal_reaches_every_rank_before_a_deadline(machine: Here) -> None:
+    job = with_stop_signal(build("kubeflow", "late", HERE, prelude=NOTICE), "USR1@10s")
+    job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] = "OnFailure"
+    job["spec"]["activeDeadlineSeconds"] = 15
+    machine.create(job)
+    wait_for(machine, [job], "noticed")
+    assert not files([job], "saved") & {path.name for path in machine.work.iterdir()}
+    wait_for(machine, [job], "saved")

@@ -25,8 +25,8 @@ open(f"ready-{{name}}-{{rank}}", "x").close()
 while True:
     time.sleep(0.1)
 """
-MPI_PROGRAM: Final = f"from mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n{_SAVE}"
-PROGRAM: Final = f"import os\nrank = os.environ['RANK']\n{_SAVE}"
+MPI_RANK: Final = "from mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n"
+PLAIN_RANK: Final = "import os\nrank = os.environ['RANK']\n"
 TORCHRUN: Final = """#!/bin/sh
 # Starts one rank, as torchrun does: a process of its own, whose exit code counts.
 for word in "$@"; do case $word in --node_rank=*) RANK=${word#*=}; export RANK ;; esac; done
@@ -47,9 +47,10 @@ class Place(NamedTuple):
     pod: Object
 
 
-def build(kind: str, name: str, place: Place, *, queue: str = "") -> Object:
-    """A job of two ranks."""
-    program = [place.python, "-c", f"name = {name!r}\n{MPI_PROGRAM if kind in MPI_KINDS else PROGRAM}"]
+def build(kind: str, name: str, place: Place, *, queue: str = "", prelude: str = "") -> Object:
+    """A job of two ranks; `prelude` is what they do first, with `name` and `rank`."""
+    rank = MPI_RANK if kind in MPI_KINDS else PLAIN_RANK
+    program = [place.python, "-c", f"name = {name!r}\n{rank}{prelude}{_SAVE}"]
     main = {"image": place.image, **place.container}
     builders = {"mpi": _mpi, "colossalai": _colossalai, "kubeflow": _kubeflow, "generic": _generic}
     job = builders[kind](name, program, main, place.pod)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bireme.admission.problems import Findings
 from bireme.admission.words import describe
-from bireme.api.kinds import JOB_KINDS, Kind
+from bireme.api.kinds import GENERIC_JOB, JOB_KINDS, Kind
 from bireme.api.meta import ObjectMeta
 from bireme.api.names import (
     GENERATED_SUFFIX,
@@ -17,6 +17,7 @@ from bireme.api.names import (
     is_qualified_name,
 )
 from bireme.api.paths import Path
+from bireme.api.stop_signal import STOP_SIGNAL_ANNOTATION, StopSignalError, parse_stop_signal
 
 _NAME: Path = ("metadata", "name")
 _GENERATE_NAME: Path = ("metadata", "generateName")
@@ -35,6 +36,25 @@ def check(metadata: Mapping[str, Any], kind: Kind, out: Findings) -> None:
         message = f"{describe(namespace)} is not a DNS label"
         out.error(("metadata", "namespace"), "namespace", message, value=namespace)
     check_labels(metadata, ("metadata",), out)
+    if kind in JOB_KINDS:
+        _check_stop_signal(metadata, kind, out)
+
+
+def _check_stop_signal(metadata: Mapping[str, Any], kind: Kind, out: Findings) -> None:
+    value = (metadata.get("annotations") or {}).get(STOP_SIGNAL_ANNOTATION)
+    if value is None:
+        return
+    path = ("metadata", "annotations", STOP_SIGNAL_ANNOTATION)
+    try:
+        parse_stop_signal(str(value))
+    except StopSignalError as error:
+        out.error(path, "stop-signal", str(error), value=value)
+        return
+    if kind == GENERIC_JOB:
+        message = (
+            "has no effect on a GenericJob: it has no ranks; its processes get SIGTERM when they are stopped"
+        )
+        out.warn(path, "stop-signal", message, value=value)
 
 
 def _check_name(metadata: Mapping[str, Any], kind: Kind, out: Findings) -> None:

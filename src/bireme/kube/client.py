@@ -326,9 +326,19 @@ class Client:
 
     # ---- pods
 
-    async def bind(self, namespace: str, pod: str, node: str, *, uid: str | None = None) -> None:
-        """Put a pod on a node; Conflict if it is on one already, or has another UID than this."""
-        metadata = {"name": pod, "namespace": namespace} | ({"uid": uid} if uid is not None else {})
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        uid: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Put a pod on a node, and annotate it; Conflict if it is on one, or has another UID than this."""
+        metadata: dict[str, Any] = {"name": pod, "namespace": namespace}
+        metadata |= {"uid": uid} if uid is not None else {}
+        metadata |= {"annotations": dict(annotations)} if annotations else {}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         path = PODS.path(namespace, pod, "binding")

@@ -116,9 +116,11 @@ class _Pass:
     @property
     def deadline(self) -> datetime | None:
         """When the job has been active for too long; it binds with OnFailure and Always."""
+        return self._deadline_from(self.status.start_time) if self.status.start_time is not None else None
+
+    def _deadline_from(self, start: datetime) -> datetime | None:
         seconds = self.policy.active_deadline_seconds or self.job.spec.active_deadline_seconds
-        start = self.status.start_time
-        if seconds is None or start is None or self.launcher.restart_policy not in ("OnFailure", "Always"):
+        if seconds is None or self.launcher.restart_policy not in ("OnFailure", "Always"):
             return None
         return start + timedelta(seconds=seconds)
 
@@ -304,7 +306,7 @@ class _Pass:
             *shrink_pod_group(replicas, self.observed.children),
             *missing_children(wanted, self.observed.children),
         ]
-        create = pod_creator(self.job, self.observed)
+        create = pod_creator(self.job, self.observed, self._deadline_from(self.status.start_time or self.now))
         pods: list[CreatePod] = [create(replica) for replica in making]
         says: dict[str, tuple[bool, str, str]] = {CREATED: _JOB_CREATED}
         events: list[Action] = []

@@ -1,6 +1,7 @@
 """The inside of a Kubeflow MPIJob: hostfile, exec agent, and the rights of its launcher."""
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import cache
 from typing import Final
 
@@ -8,6 +9,7 @@ from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, ReplicaSpec
 from bireme.api.mpirun import spell_long_options, split_program
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE, launcher_name, pod_name
 from bireme.planning.actions import CreatePod, Manifest
+from bireme.planning.alarm import Alarm
 from bireme.planning.identity import child_metadata
 from bireme.planning.observed import Observed
 from bireme.planning.pods import PodBuilder, complete_spec, main_container_name
@@ -98,8 +100,8 @@ def _rights(job: MPIJob) -> list[Manifest]:
     ]
 
 
-def pod_creator(job: MPIJob, observed: Observed) -> Callable[[Replica], CreatePod]:
-    """Makes the pods of launcher and workers; what the workers share is made once."""
+def pod_creator(job: MPIJob, observed: Observed, deadline: datetime | None) -> Callable[[Replica], CreatePod]:
+    """Return what builds pods of launcher and workers; what the workers share is built once."""
     specs = {
         LAUNCHER_TYPE: job.spec.mpi_replica_specs.get(LAUNCHER, ReplicaSpec()),
         WORKER_TYPE: job.spec.mpi_replica_specs.get(WORKER, ReplicaSpec()),
@@ -110,7 +112,9 @@ def pod_creator(job: MPIJob, observed: Observed) -> Callable[[Replica], CreatePo
         template = specs[replica_type].template
         spec = template.get("spec") or {}
         built = (
-            _launcher_spec(job, observed, spec) if replica_type == LAUNCHER_TYPE else _worker_spec(job, spec)
+            _launcher_spec(job, observed, spec)
+            if replica_type == LAUNCHER_TYPE
+            else _worker_spec(job, spec, Alarm(job, FILES, spec, deadline))
         )
         complete = complete_spec(job, built)
         return PodBuilder(job, replica_type, template, "run", complete), complete
@@ -122,23 +126,25 @@ def pod_creator(job: MPIJob, observed: Observed) -> Callable[[Replica], CreatePo
     return create
 
 
-def _worker_spec(job: MPIJob, spec: Manifest) -> Manifest:
+def _worker_spec(job: MPIJob, spec: Manifest, alarm: Alarm) -> Manifest:
     """Return a worker's spec: without a command it waits for what its launcher runs in it."""
     main = main_container_name({"spec": spec}, job.spec.main_container)
     containers = [
-        _serving(container) if container.get("name") == main else container
+        _serving(container, alarm) if container.get("name") == main else container
         for container in spec.get("containers") or ()
     ]
     return {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), _files_volume(job)]}
 
 
-def _serving(container: Manifest) -> Manifest:
-    idle = {} if container.get("command") or container.get("args") else {"command": list(IDLE)}
+def _serving(container: Manifest, alarm: Alarm) -> Manifest:
+    # An image's own entry point is not known here: a worker that has only arguments gets no timer.
+    command = container.get("command") or ([] if container.get("args") else IDLE)
+    started = {"command": alarm.wrap(command)} if command else {}
     # A preStop hook of the user's own wins: a container has but one.
     lifecycle = stop_ranks_first(FILES) | (container.get("lifecycle") or {})
     mounts = [*(container.get("volumeMounts") or ()), _files_mount()]
-    env = [*(container.get("env") or ()), {"name": "BIREME_DIR", "value": FILES}]
-    return {**container, **idle, "env": env, "lifecycle": lifecycle, "volumeMounts": mounts}
+    env = [*(container.get("env") or ()), {"name": "BIREME_DIR", "value": FILES}, *alarm.env()]
+    return {**container, **started, "env": env, "lifecycle": lifecycle, "volumeMounts": mounts}
 
 
 def _files_volume(job: MPIJob) -> Manifest:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from bireme.api.names import WORKER_TYPE, pod_name, workers_service_name
 from bireme.api.quantity import parse_quantity
 from bireme.planning.actions import Manifest
+from bireme.planning.alarm import Alarm
 from bireme.planning.identity import child_metadata
 from bireme.planning.observed import BatchJob, Observed, Profile
 from bireme.planning.scripts import script
@@ -155,8 +156,9 @@ def build_children(
 
 def build_worker_spec(site: Site, spec: Manifest, main: str) -> Manifest:
     """A worker's spec: its main container waits for logins instead of running its own command."""
+    alarm = Alarm(site.job, site.profile.files, spec)
     containers = [
-        _serving(site, container, on_host=bool(spec.get("hostNetwork")))
+        _serving(site, container, alarm, on_host=bool(spec.get("hostNetwork")))
         if container["name"] == main
         else container
         for container in spec["containers"]
@@ -170,7 +172,7 @@ def build_worker_spec(site: Site, spec: Manifest, main: str) -> Manifest:
     }
 
 
-def _serving(site: Site, container: Manifest, *, on_host: bool) -> Manifest:
+def _serving(site: Site, container: Manifest, alarm: Alarm, *, on_host: bool) -> Manifest:
     replaced = ("command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
     kept = {key: value for key, value in container.items() if key not in replaced}
     if on_host and site.uses_ssh:
@@ -180,9 +182,9 @@ def _serving(site: Site, container: Manifest, *, on_host: bool) -> Manifest:
         kept["ports"] = [*(container.get("ports") or ()), own]
     return {
         **kept,
-        "command": site.sh("worker") if site.uses_ssh else list(IDLE),
+        "command": alarm.wrap(site.sh("worker") if site.uses_ssh else list(IDLE)),
         "lifecycle": stop_ranks_first(site.profile.files),
-        "env": [*(container.get("env") or ()), *site.env()],
+        "env": [*(container.get("env") or ()), *site.env(), *alarm.env()],
         "volumeMounts": [*(container.get("volumeMounts") or ()), *site.mounts(container, server=True)],
     }
 

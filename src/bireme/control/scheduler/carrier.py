@@ -13,6 +13,7 @@ import msgspec
 from bireme.api.kinds import POD_GROUP
 from bireme.api.meta import ObjectMeta
 from bireme.api.scheduler import GangBinding
+from bireme.api.stop_signal import ENDS_AT_ANNOTATION
 from bireme.control.events import EventRecorder
 from bireme.control.scheduler.mirror import Mirror
 from bireme.kube.client import Client
@@ -21,6 +22,7 @@ from bireme.kube.errors import KubeError
 from bireme.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, resource_of
 from bireme.planning.actions import STOP_DEADLINE_SECONDS, EmitEvent
 from bireme.scheduling.decisions import Decisions, Start
+from bireme.scheduling.durations import end_after, longest
 from bireme.scheduling.objects import Pod, bound_at
 from bireme.scheduling.units import Key, Tracked
 
@@ -131,10 +133,12 @@ class Carrier:
         return True
 
     async def _bind(self, tracked: Tracked, node: str, now: datetime) -> bool:
-        metadata = tracked.pod.metadata
+        metadata, annotations = tracked.pod.metadata, self._when_it_ends(tracked, now)
         async with self._calls:
             try:
-                await self._client.bind(metadata.namespace, metadata.name, node, uid=metadata.uid)
+                await self._client.bind(
+                    metadata.namespace, metadata.name, node, uid=metadata.uid, annotations=annotations
+                )
             except KubeError as error:
                 self.failed += 1
                 log.info("%s is not bound to %s: %s", metadata.name, node, error)
@@ -143,6 +147,13 @@ class Carrier:
                 return True
         await self._look_again(metadata, now)
         return False
+
+    def _when_it_ends(self, tracked: Tracked, now: datetime) -> dict[str, str]:
+        """Return the annotation that tells a pod when its queue's maxDuration is over, if it has one."""
+        state = self._mirror.state
+        unit = state.units.get(tracked.key) if tracked.key is not None else None
+        end = end_after(now, longest(state.queues.get(unit.queue))) if unit is not None else None
+        return {} if end is None else {ENDS_AT_ANNOTATION: str(int(end.timestamp()))}
 
     async def _look_again(self, metadata: ObjectMeta, now: datetime) -> None:
         """See where a pod is that could not be bound: an answer was lost, or somebody else was faster."""

@@ -60,6 +60,20 @@ def test_a_run_that_loses_no_daemon_succeeds_and_leaves_no_file(
 
 
 @pytest.mark.parametrize(("shell", "uid"), [("dash", 0), ("ash", UNKNOWN_UID)])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_output_is_lost_when_its_reader_is_slow(
+    make_job: MakeJob, version: str, shell: str, uid: int
+) -> None:
+    job = make_job(shell, uid)
+    job.start_workers()
+    slow = '/bin/sh /mnt/bireme/launch "$@" | { sleep 3; wc -c; }'
+    (job.launcher.volume("bireme") / "slow").write_text(slow)
+    lines = "i=0; while [ $i -lt 10000 ]; do printf '%099d\\n' $i; i=$((i + 1)); done"
+    launcher = job.start_launcher("slow", mpirun(version), *hosts(job), "/bin/sh", "-c", lines)
+    assert int(launcher.ok()) == 100 * 10_000 * len(job.workers), launcher.stderr
+
+
+@pytest.mark.parametrize(("shell", "uid"), [("dash", 0), ("ash", UNKNOWN_UID)])
 def test_a_success_of_open_mpi_5_is_not_believed_after_a_daemon_was_lost(
     make_job: MakeJob, shell: str, uid: int
 ) -> None:

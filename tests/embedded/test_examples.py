@@ -14,12 +14,14 @@ import yaml
 
 from bireme.cli.manifests import is_job
 from support.commands import EXAMPLES, Bireme
+from support.here import eventually
 from support.terminals import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("examples")
 
 FILES: Final = sorted(path.name for path in EXAMPLES.iterdir() if path.is_file())
 HAS_TORCH: Final = any(each.name == "torch" for each in importlib.metadata.distributions())
+RANKS: Final = (0, 1)
 TORCHRUN: Final = "#!/bin/sh\ngrep -q gloo train.py && echo torchrun $*\n"
 
 
@@ -46,6 +48,13 @@ EXPECTED: Final = {
     "genericjob-rules.yaml": Expected((r"master-0 \| master master 0",)),
     "genericjob-services.yaml": Expected(
         tuple(rf"worker-{rank} \| worker {rank} of 2: 200" for rank in (0, 1))
+    ),
+    "mpijob-checkpoint.yaml": Expected(
+        tuple(
+            rf"launcher \| rank {rank} {words}"
+            for rank in RANKS
+            for words in ("begins after step 0", "did all 20 steps")
+        )
     ),
     "mpijob-hello.yaml": Expected(
         tuple(rf"launcher \| rank {rank} of 4 on hello-worker-{rank // 2}: sum 6" for rank in range(4))
@@ -121,14 +130,17 @@ def test_an_example_ends_on_a_laptop(laptop: Bireme, path: str, name: str) -> No
         assert result.stderr.count(text.format(work=laptop.work)) == 1, result.stderr
 
 
-def test_the_commands_in_the_example_of_a_pause_work(laptop: Bireme) -> None:
-    text = (EXAMPLES / "genericjob-pause.yaml").read_text()
-    commands = [
-        line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#     bireme")
-    ]
+def commands_of(name: str) -> list[str]:
+    """The commands in the comment of an example that is run, paused, resumed and read."""
+    lines = (EXAMPLES / name).read_text().splitlines()
+    commands = [line.removeprefix("#").strip() for line in lines if line.startswith("#     bireme")]
     assert [command.split()[1] for command in commands] == ["run", "pause", "resume", "logs"]
+    return [command.replace("examples/", f"{EXAMPLES}/") for command in commands]
+
+
+def test_the_commands_in_the_example_of_a_pause_work(laptop: Bireme) -> None:
     laptop("delete", "pausable", code=None)
-    run, pause, resume, logs = (command.replace("examples/", f"{EXAMPLES}/") for command in commands)
+    run, pause, resume, logs = commands_of("genericjob-pause.yaml")
     laptop.sh(run)
     laptop("wait", "pausable", "--for", "running", "--timeout", "3m")
     assert "pausable paused" in laptop.sh(pause).stdout
@@ -136,6 +148,28 @@ def test_the_commands_in_the_example_of_a_pause_work(laptop: Bireme) -> None:
     laptop.sh(resume)
     shown = laptop.sh(logs).stdout.splitlines()
     assert sorted(shown) == [f"trainer-{rank} | going on from the last checkpoint" for rank in (0, 1)]
+
+
+def test_ranks_of_the_example_of_a_checkpoint_save_and_go_on(laptop: Bireme) -> None:
+    laptop("delete", "saving", code=None)
+    run, pause, resume, logs = commands_of("mpijob-checkpoint.yaml")
+    laptop.sh(run)
+    eventually(lambda: laptop("logs", "saving", code=None).stdout.count("begins after step 0") == len(RANKS))
+    laptop.sh(pause)
+    saved = [(laptop.work / f"saving-{rank}.txt").read_text() for rank in RANKS]
+    assert len(set(saved)) == 1
+    laptop.sh(resume)
+    shown = laptop.sh(logs).stdout
+    for rank in RANKS:
+        assert f"rank {rank} begins after step {saved[rank]}\n" in shown
+        assert f"rank {rank} did all 20 steps\n" in shown
+
+
+def test_the_guide_shows_the_program_of_the_example_of_a_checkpoint() -> None:
+    guide = (EXAMPLES.parent / "docs/guides/cluster-jobs.md").read_text()
+    (shown,) = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    job = yaml.safe_load((EXAMPLES / "mpijob-checkpoint.yaml").read_text())
+    assert shown in job["spec"]["worker"]["cmd"][-1]
 
 
 def test_run_says_that_a_job_is_paused_and_then_what_it_prints(laptop: Bireme) -> None:

@@ -98,14 +98,16 @@ def test_a_worker_that_fails_for_good_fails_the_job_and_is_named(place: Place) -
     assert status["replicaStatuses"]["Worker"]["failed"] == 1
 
 
-def test_a_worker_that_fails_is_tried_again_alone(place: Place) -> None:
+def test_a_worker_that_fails_is_tried_again_alone_and_contradicts_its_launchers_success(place: Place) -> None:
+    """The launcher's program has run with a worker that was lost, so its exit code 0 counts as a failure."""
     job = place.create(kubeflow(place, "mended", policy="OnFailure"))
     place.wait_running(job)
     launcher = place.uids(job)["mended-launcher"]
     fail_and_wait(place, job, "worker-0", 7)
     assert place.uids(job)["mended-launcher"] == launcher
+    fail_and_wait(place, job, "launcher", 0)
     place.end(job, "launcher")
-    assert restarts(place.wait_phase(job, "Succeeded")) == 1
+    assert restarts(place.wait_phase(job, "Succeeded")) == 2
 
 
 def lose(place: Place, job: Object, how: str) -> None:

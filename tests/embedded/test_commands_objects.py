@@ -204,7 +204,9 @@ spec:
 def test_logs_of_a_job_that_never_began_tell_of_its_init_container(bireme: Bireme) -> None:
     """And not of a sidecar that was stopped because of it."""
     ended = bireme("run", "-f", "-", input=UNPREPARED, code=3)
-    assert ended.stderr.endswith("  first failure: worker-0: exit code 3\n    no luck\n")
+    assert ended.stderr.endswith(
+        "  first failure: worker-0, init container setup: exit code 3\n    no luck\n"
+    )
     told = bireme("logs", "unprepared")
     reason = "its init container setup has failed with exit code 3: `bireme logs unprepared -c setup`"
     assert told.stdout == ""

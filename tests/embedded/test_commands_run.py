@@ -135,11 +135,11 @@ KUBEFLOW = (EXAMPLES / "mpijob-kubeflow.yaml").read_text().replace("kubeflow-hel
         ),
         (
             in_pod(STUCK, "priority: 5"),
-            'stuck waits: Forbidden: can\'t create Pod stuck-worker-0: pods "stuck-worker-0" is forbidden',
+            'stuck waits: Refused: can\'t create Pod stuck-worker-0: pods "stuck-worker-0" is forbidden',
         ),
         (
             in_pod(KUBEFLOW, "priority: 5"),
-            'held waits: Forbidden: can\'t create Pod held-launcher: pods "held-launcher" is forbidden',
+            'held waits: Refused: can\'t create Pod held-launcher: pods "held-launcher" is forbidden',
         ),
     ],
     ids=["volume", "priority", "priority of Kubeflow's"],

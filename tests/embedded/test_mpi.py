@@ -12,6 +12,7 @@ import pytest
 from bireme.node.cgroups import Limits
 from bireme.node.machine import isolation
 from support.dying_ranks import EXIT, KILL, amid, apart
+from support.faults import processes_of
 from support.fixtures import unavailable
 from support.here import Here, Object, eventually, generic, replica, shared_memory
 from support.mpi_rounds import STRANGER, SUM, Case, build_job, find, play_as, python_of
@@ -236,10 +237,12 @@ def test_an_mpirun_that_outlives_its_ranks_is_ended(request: pytest.FixtureReque
     env += [{"name": name, "value": value} for name, value in hasty.items()]
     created = at.create(job)
     eventually(lambda: at.pods() != [] and at.output("deaf-launcher", "mpi-launcher").count("sum") == 2)
-    kill(at, "deaf-launcher", what="main", by=signal.SIGSTOP)
+    uid = at.pod("deaf-launcher")["metadata"]["uid"]
+    (mpirun,) = [pid for pid, program in processes_of(uid) if program == "prterun"]
+    os.kill(mpirun, signal.SIGSTOP)
     go.touch()
     eventually(lambda: "a fault of Open MPI 5: it is ended" in at.output("deaf-launcher", "mpi-launcher"))
-    kill(at, "deaf-launcher", what="main", by=signal.SIGCONT)
+    os.kill(mpirun, signal.SIGCONT)
     status = at.end_of(created)
     at.delete(job)
     assert (status["phase"], status["firstFailure"]["replica"]) == ("Failed", "deaf-launcher")

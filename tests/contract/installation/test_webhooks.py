@@ -443,7 +443,9 @@ def test_a_job_that_no_quota_could_hold_is_let_in_with_a_warning(installation: I
         small = queue("small", {})
         small["spec"]["quota"] = {"requests": {"cpu": "1"}}
         await asyncio.to_thread(apply, installation.plane, [small])
-        job = generic("greedy", replicas=3, scheduler={"t9kScheduler": {"queue": "small"}})
+        job = generic(
+            "greedy", replicas=3, scheduler={"t9kScheduler": {"queue": "small"}}, cleanUpPolicy="All"
+        )
         job["metadata"]["namespace"] = PLACE
         container = job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]
         container["resources"] = {"requests": {"cpu": "500m"}}

@@ -76,11 +76,14 @@ def test_two_gangs_that_each_need_more_than_half_both_come_to_their_end(machine:
 def test_a_queue_of_higher_priority_takes_and_gives_back(machine: Here) -> None:
     high = queue("high", priority=10)
     machine.do(machine.client.create(resource(high), None, high))
-    victim, winner = gang("victim", "default", 3), gang("winner", "high", 3, script="sleep 1")
+    script = "while [ ! -e go ]; do sleep 0.1; done"
+    victim, winner = gang("victim", "default", 3), gang("winner", "high", 3, script=script)
     machine.create(victim)
     machine.until(victim, is_running)
     machine.create(winner)
-    machine.until(victim, lambda job: running_of(job)["reason"] == "Preempted")
+    eventually(lambda: len(machine.events("Preempted")) == 3, lambda: machine.events("Preempted"))
+    assert machine.until(victim, lambda job: not is_running(job))["status"]["phase"] == "Pending"
+    (machine.work / "go").touch()
     assert machine.end_of(winner)["phase"] == "Succeeded"
     machine.until(victim, is_running)
     status = machine.do(machine.client.get(resource(victim), "default", "victim"))["status"]

@@ -120,8 +120,10 @@ def test_a_maximum_duration_lets_every_rank_save(machine: Here) -> None:
         assert phase({"status": status}) == "Failed", status
 
 
-def test_a_deadline_lets_every_rank_save(machine: Here) -> None:
+@pytest.mark.parametrize("policy", ["None", "All"])
+def test_a_deadline_lets_every_rank_save(machine: Here, policy: str) -> None:
     job = build("kubeflow", "late", HERE)
+    job["spec"]["cleanPodPolicy"] = policy
     job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] = "OnFailure"
     job["spec"]["activeDeadlineSeconds"] = 10
     machine.create(job)

@@ -88,6 +88,10 @@ class Agent:
         """Who keeps a pod, or has kept it until a moment ago, by its UID."""
         return self._keepers.get(uid) or self._departed.keeper(uid)
 
+    async def wait_synced(self) -> None:
+        """Wait until the agent knows the pods of its node; at once if it does."""
+        await self._cache.wait_synced()
+
     def departed(self, namespace: str, name: str) -> Object | None:
         """A pod that is gone, while what it wrote is still there."""
         for keeper in self._keepers.values():

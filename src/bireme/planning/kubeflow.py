@@ -203,8 +203,9 @@ class _Pass:
         """
         for replica in failed:
             records = self._finished(replica, records)
-        # A launcher that exited with 0 is no cause, and has no words of its own.
+        # A launcher that exited with 0 is the cause only where no worker is known to be.
         names = tuple(r.name for r in failed if r.type == WORKER_TYPE or not _ended_well(r))
+        names = names or (replicas[0].name,)
         permanent = [replica for replica in failed if not self._may_retry(replica)]
         if permanent and not doubt and all(_has_exited_early(replica) for replica in permanent):
             message = f"{some([r.name for r in permanent])} exited with code 0 before the launcher had ended"
@@ -218,6 +219,7 @@ class _Pass:
             return self._end(replicas, records, Verdict("Failed", reason, message, culprits=names))
         if self._retries(records) + 1 > self.backoff_limit:
             message = f"the backoffLimit of {self.backoff_limit} is used up"
+            message = f"{doubt}, and {message}" if doubt else message
             return self._end(
                 replicas, records, Verdict("Failed", BACKOFF_LIMIT_EXCEEDED, message, culprits=names)
             )
@@ -402,6 +404,10 @@ class _Pass:
         actions = clean_up(self.clean_policy, self.observed.pods, replicas)
         if not any(isinstance(a, DeletePod) and a.name == replicas[0].name for a in actions):
             actions += stop(replicas[0])
+        if self._exceeded_deadline():
+            # Ranks run in the workers: whatever is not deleted is stopped, so that they get SIGTERM.
+            leaving = {action.name for action in actions if isinstance(action, DeletePod)}
+            actions += [action for r in replicas[1:] if r.name not in leaving for action in stop(r)]
         if all(pod.status.phase in FINISHED for pod in self.observed.pods):
             actions += delete_pod_group(self.observed.children)
         ttl, ended = self.policy.ttl_seconds_after_finished, self.status.completion_time
@@ -412,6 +418,9 @@ class _Pass:
                 return Plan((*actions, DeleteJob(self.job.metadata.uid)), self.status)
         records = {(replica.type, replica.index): last_seen(replica) for replica in replicas}
         return Plan(tuple(actions), self._status(records, {}), wake_at)
+
+    def _exceeded_deadline(self) -> bool:
+        return any(c.type == FAILED and c.reason == DEADLINE_EXCEEDED for c in self.status.conditions)
 
     # ---- names
 
@@ -477,9 +486,12 @@ def _has_exited_early(replica: Replica) -> bool:
 
 
 def _with_reason(first: FirstFailure | None, verdict: Verdict) -> FirstFailure | None:
-    if first is None or verdict.reason != WORKER_EXITED:
+    """Return the first failure with a reason that explains the exit code 0."""
+    if first is None or first.exit_code != 0:
         return first
-    return msgspec.structs.replace(first, reason=WORKER_EXITED, message=_EXITED_EARLY)
+    if verdict.reason == WORKER_EXITED:
+        return msgspec.structs.replace(first, reason=WORKER_EXITED, message=_EXITED_EARLY)
+    return msgspec.structs.replace(first, reason=INCOMPLETE_RUN, message=verdict.message)
 
 
 def _lost(replicas: Sequence[Replica]) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ import msgspec
 
 from bireme.api.core import ContainerState, Pod, TerminatedState
 from bireme.api.job import ContainerStatus, ReplicaPhase
+from bireme.planning.actions import STOP_DEADLINE_SECONDS
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
@@ -140,9 +141,11 @@ def main_has_run(pod: Pod, main: str) -> bool:
 
 
 def _from_state(pod: Pod, main: str, state: TerminatedState) -> Outcome:
-    is_overdue = pod.status.reason == DEADLINE_EXCEEDED and state.exit_code != 0
+    is_overdue = pod.status.reason == DEADLINE_EXCEEDED and (
+        state.exit_code != 0 or _exceeded_own_deadline(pod, state)
+    )
     return Outcome(
-        "succeeded" if state.exit_code == 0 else "failed",
+        "failed" if is_overdue or state.exit_code != 0 else "succeeded",
         exit_code=state.exit_code,
         signal=state.signal
         or (state.exit_code - 128 if 128 < state.exit_code <= 128 + _LAST_SIGNAL else None),
@@ -151,6 +154,17 @@ def _from_state(pod: Pod, main: str, state: TerminatedState) -> Outcome:
         container=main or (pod.spec.containers[0].name if pod.spec.containers else ""),
         finished_at=state.finished_at,
     )
+
+
+def _exceeded_own_deadline(pod: Pod, state: TerminatedState) -> bool:
+    """Whether a container ended because of the deadline of its template: an exit code 0 is no success then.
+
+    The controller stops finished pods by a deadline of its own, which says nothing of the program.
+    """
+    seconds, start = pod.spec.active_deadline_seconds, pod.status.start_time
+    if seconds is None or seconds == STOP_DEADLINE_SECONDS or start is None or state.finished_at is None:
+        return False
+    return state.finished_at >= start + timedelta(seconds=seconds)
 
 
 def _ended_by_deletion(pod: Pod, state: TerminatedState) -> bool:

@@ -7,7 +7,7 @@ import pty
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from bireme.apiserver import errors
 from bireme.apiserver.serving.gateway import ExecOptions, LogOptions, Session
@@ -19,6 +19,9 @@ from bireme.node.seen import Object
 from bireme.node.shims import ShimError
 from bireme.node.times import read_time
 from bireme.run.streams import feed, pump, resize
+
+_SYNC_SECONDS: Final = 10.0
+"""How long a request waits for an agent that has just started."""
 
 
 class NodeGateway:
@@ -32,7 +35,7 @@ class NodeGateway:
 
     @contextlib.asynccontextmanager
     async def logs(self, pod: Object, options: LogOptions) -> AsyncIterator[AsyncIterator[bytes]]:
-        keeper = self._keeper(pod)
+        keeper = await self._keeper(pod)
         attempt = keeper.attempt_of(options.container)
         if options.previous and attempt is not None:
             attempt = attempt - 1 if attempt > 0 else None
@@ -47,7 +50,7 @@ class NodeGateway:
                 yield chunks
 
     async def run(self, pod: Object, options: ExecOptions, session: Session) -> int:
-        keeper = self._keeper(pod)
+        keeper = await self._keeper(pod)
         if not keeper.runs(options.container):
             name = pod["metadata"]["name"]
             raise errors.bad_request(f'container "{options.container}" in pod "{name}" is not running')
@@ -63,8 +66,14 @@ class NodeGateway:
     def departed(self, namespace: str, name: str) -> Object | None:
         return None if self._agent is None else self._agent.departed(namespace, name)
 
-    def _keeper(self, pod: Object) -> Keeper:
-        keeper = None if self._agent is None else self._agent.keeper(pod["metadata"]["uid"])
+    async def _keeper(self, pod: Object) -> Keeper:
+        """Return who keeps a pod. An agent that has just started first finds the pods that are there."""
+        agent, uid = self._agent, pod["metadata"]["uid"]
+        if agent is not None and agent.keeper(uid) is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SYNC_SECONDS):
+                    await agent.wait_synced()
+        keeper = None if agent is None else agent.keeper(uid)
         if keeper is None:
             raise _nothing_left(pod["metadata"]["name"])
         return keeper

@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 # Two processes on two cores; contract tests share one control plane per process.
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help setup demo check format lint types layers generated test long torch real bench generate golden lock \
+.PHONY: help setup demo check format lint types layers generated test long torch real certain bench generate golden lock \
 	system-packages real-slice control-plane control-plane-path clients node engines engine-manifests e2e clean
 
 help: ## list the targets
@@ -58,6 +58,10 @@ real: $(READY) ## programs that nobody here wrote, bare and under Bireme; BIREME
 	@hack/system-packages real
 	@PYTHON=$(CURDIR)/$(BIN)/python hack/real/install
 	@$(BIN)/pytest tests/real
+
+certain: $(READY) ## play every fault on MPI jobs twenty times, here and on a node made here as root
+	@BIREME_ROUNDS=20 $(PYTEST) tests/embedded/test_certain_ends.py
+	@BIREME_ROUNDS=20 hack/node/e2e $(BIN) -k test_certain_ends
 
 engines: $(READY) control-plane ## jobs under Kueue, coscheduling and the API server's own gangs; builds the first two
 	@hack/engines/build

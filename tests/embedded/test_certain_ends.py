@@ -122,7 +122,8 @@ def test_a_job_that_lost_a_part_of_its_program_has_failed(
     for job in jobs:
         status, worker = here.end_of(job), f"{job['metadata']['name']}-worker-1"
         assert "Failed" in conditions(status), (status, output(here, job))
-        assert "done" not in output(here, job)
+        # On a busy machine ranks may end before the processes of a killed worker do.
+        assert fault == "worker killed" or "done" not in output(here, job)
         if fault == "daemon killed" and version == "5.0":
             assert conditions(status)["Failed"]["reason"] == "IncompleteRun", status
         if fault == "rank killed":

@@ -80,7 +80,11 @@ def _idles(pid: int) -> bool:
 
 def _is_first(pid: int) -> bool:
     """Whether a process is the first of a PID namespace."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False  # it has ended meanwhile
+    for line in lines:
         if line.startswith("NSpid:"):
             numbers = line.split()[1:]
             return len(numbers) > 1 and numbers[-1] == "1"

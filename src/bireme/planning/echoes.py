@@ -23,6 +23,8 @@ _MPI: Final = (
     # Mere warnings, rules, and a note that is always the same.
     r"^\[warn\] Epoll .*(?:\n|\Z)",
     r"^\[.*\] plm:\w+: Warning: setpgid\(.*(?:\n|\Z)",
+    # Daemons that are told to end may lose one another first.
+    r"^\[.*\] UNSUPPORTED DAEMON ERROR STATE: .*(?:\n|\Z)",
     r"^\[.*\] PMIX ERROR: PMIX_ERR_NOT_FOUND in file .*(?:\n|\Z)",
     r"^[ \t]*-{20,}[ \t]*(?:\n|\Z)",
     r"^NOTE: invoking MPI_ABORT causes Open MPI(?:.*\n){1,3}?.*kills them\.(?:\n|\Z)",

@@ -61,7 +61,7 @@ def _find_mpirun(job: Object, path: str) -> str | None:
 
 
 def _version(program: str) -> str:
-    """What a program says of itself; empty if it says nothing."""
+    """Return what `PROGRAM --version` prints; empty if the program does not answer."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = [program, "--version"]
         told = subprocess.run(  # noqa: S603 - the mpirun that the job has run

@@ -101,7 +101,7 @@ async def load_state(client: Client, scheduler: Scheduler) -> State:
 
 
 class Visible(NamedTuple):
-    """What somebody sees who may read Queues, and one namespace."""
+    """The objects that a user who may read Queues and one namespace can see."""
 
     namespace: str
     queues: list[Queue]

@@ -92,7 +92,7 @@ async def _bare(client: Any, namespace: str, shape: Shape) -> Run:
     from bireme.control.keys import generate_keys
     from bireme.kube.resources import resource_for, resource_of
     from bireme.planning import Observed, plan
-    from bireme.planning.actions import Create
+    from bireme.planning.actions import Create, CreatePod
 
     resource = resource_of(MPI_JOB)
     jobs = [_job(f"bare-{index}", shape.pods) for index in range(shape.jobs)]
@@ -103,7 +103,7 @@ async def _bare(client: Any, namespace: str, shape: Shape) -> Run:
         stored = await client.get(resource, namespace, job["metadata"]["name"])
         typed: Any = msgspec.convert(stored, MPI_JOB.struct)
         made = plan(Observed(typed, keys=generate_keys()), datetime.now(UTC).replace(microsecond=0))
-        children = [action.object for action in made.actions if isinstance(action, Create)]
+        children = [action.object for action in made.actions if isinstance(action, Create | CreatePod)]
         prepared.append((stored, children, msgspec.to_builtins(made.status)))
 
     async def one(stored: dict[str, Any], children: list[dict[str, Any]], status: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from bireme.api.kinds import find_kind
 from bireme.installation.objects import build_objects
 from bireme.installation.values import read_values
 from bireme.planning import Observed, Settings, plan
-from bireme.planning.actions import Create
+from bireme.planning.actions import Create, CreatePod
 from bireme.planning.engines import ENGINES
 from bireme.planning.observed import Keys
 from support.control_plane import BinariesMissingError, ControlPlane
@@ -55,7 +55,7 @@ def sent(engine: str, kind: str) -> list[Object]:
     assert known is not None
     job: Any = msgspec.convert(default(manifest), known.struct)
     made = plan(Observed(job, keys=Keys("a", "b", "c", "d"), settings=Settings(gang_engine=engine)), NOW)
-    return [action.object for action in made.actions if isinstance(action, Create)]
+    return [action.object for action in made.actions if isinstance(action, Create | CreatePod)]
 
 
 def try_to_create(plane: ControlPlane, objects: list[Object]) -> list[Object]:

@@ -26,6 +26,7 @@ from bireme.planning.actions import (
     Action,
     AnnotatePod,
     Create,
+    CreatePod,
     DeleteJob,
     DeleteObject,
     DeletePod,
@@ -79,6 +80,7 @@ def load(path: Path) -> tuple[Observed, datetime]:
             profile=profile,
             keep_messages=situation.get("keepMessages", True),
             gang_engine=situation.get("engine", "bireme"),
+            job_network_policies=situation.get("networkPolicies", False),
         ),
     )  # fmt: skip
     if "invalid" not in situation:
@@ -107,8 +109,8 @@ def show(made: Plan, observed: Observed, *, whole: bool) -> str:
 
 def show_action(action: Action, *, whole: bool) -> dict[str, Any]:
     match action:
-        case Create(obj):
-            return {"create": without_scripts(obj)} if whole else {"create": f"{action.kind} {action.name}"}
+        case Create() | CreatePod():
+            return {"create": without_scripts(action.object) if whole else f"{action.kind} {action.name}"}
         case DeletePod(name, uid, why):
             return {"delete": f"Pod {name}", "uid": uid, "why": why}
         case StopPod(name, uid):

@@ -140,7 +140,9 @@ class World:
         creates = [action for action in made.actions if isinstance(action, CreatePod)]
         if is_paused(cluster.job) or is_finished(cluster.job.status):
             assert not creates
-        assert all(is_dns_1123(action.name) for action in made.actions if isinstance(action, Create))
+        assert all(
+            is_dns_1123(action.name) for action in made.actions if isinstance(action, Create | CreatePod)
+        )
         check_conditions(cluster.job.status, made.status)
         check_records(cluster.job, cluster.job.status, made.status)
         if is_finished(cluster.job.status):
@@ -148,7 +150,9 @@ class World:
         cluster.reconcile()
         if isinstance(made.status, MPIJobStatus):
             # Its launcher, and the launcher's rights, come once all workers are there.
-            assert all(isinstance(action, Create | EmitEvent) for action in cluster.reconcile().actions)
+            assert all(
+                isinstance(action, Create | CreatePod | EmitEvent) for action in cluster.reconcile().actions
+            )
         again = cluster.plan()
         assert [action for action in again.actions if not isinstance(action, EmitEvent)] == []
         assert not cluster.job_deleted

@@ -9,7 +9,7 @@ import pytest
 
 from bireme.control.keys import generate_keys
 from bireme.planning import Observed, Settings, plan
-from bireme.planning.actions import Create
+from bireme.planning.actions import Create, CreatePod
 from bireme.planning.observed import Profile
 from bireme.testing.builders import mpi_job, template
 from scripts.jobs import Job, MakeJob
@@ -31,7 +31,7 @@ def render(version: str, command: list[str], workers: int) -> list[dict[str, Any
         job, spec=msgspec.structs.replace(job.spec, mpi_home=program.removesuffix("/bin/mpirun"))
     )
     observed = Observed(job, keys=generate_keys(), settings=Settings(profile=PROFILE))
-    return [action.object for action in plan(observed, NOW).actions if isinstance(action, Create)]
+    return [action.object for action in plan(observed, NOW).actions if isinstance(action, Create | CreatePod)]
 
 
 def give(job: Job, objects: list[dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from bireme.admission.pods import check_env, check_resources
 from bireme.admission.problems import Findings
 from bireme.admission.queueing import is_queued
 from bireme.admission.reserved import check_ssh_folder
+from bireme.admission.total_size import ReplicaSize, check_total_size
 from bireme.api.colossalai import LAUNCHER_CONTAINER, WORKER_CONTAINER, ColossalAIJob
 from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE
 from bireme.api.paths import Path
@@ -36,5 +37,7 @@ def check(job: ColossalAIJob, out: Findings) -> None:
         out.error((*_LAUNCHER, "resources", "claims"), "claims", message, hint="remove them", at_key=True)
     check_program(spec.worker.command, (*_WORKER, "command"), out)
     check_clean_up(spec.run_policy, out)
+    worker = ReplicaSize((spec.worker.template, spec.run_mode), spec.worker.replicas, (*_WORKER, "template"))
+    check_total_size([worker], out)
     run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out, aliases=LAUNCHER_ALIASES)
     run_mode.check_launcher_resume(spec.run_mode, "torchrun", "spec.worker.command", LAUNCHER_ALIASES, out)

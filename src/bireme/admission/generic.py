@@ -8,6 +8,7 @@ from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template, containers_of
 from bireme.admission.problems import Findings
 from bireme.admission.queueing import is_queued
+from bireme.admission.total_size import ReplicaSize, check_total_size
 from bireme.admission.words import describe, join
 from bireme.api.generic import FinishRule, GenericJob, GenericJobSpec, ServicePort
 from bireme.api.job import MAX_REPLICAS
@@ -28,6 +29,15 @@ def check(job: GenericJob, out: Findings) -> None:
     check_derived_names(
         job.metadata,
         (pod_name(own, replica.type, max(replica.replicas - 1, 0)) for replica in spec.replica_specs),
+        out,
+    )
+    check_total_size(
+        (
+            ReplicaSize(
+                (replica.template, spec.run_mode), replica.replicas, (*_REPLICA_SPECS, index, "template")
+            )
+            for index, replica in enumerate(spec.replica_specs)
+        ),
         out,
     )
     for index, replica in enumerate(spec.replica_specs):

@@ -4,6 +4,7 @@ from bireme.admission.metadata import check_derived_names
 from bireme.admission.pods import check_template
 from bireme.admission.problems import Findings, RenameKey
 from bireme.admission.reserved import check_reserved
+from bireme.admission.total_size import ReplicaSize, check_total_size
 from bireme.admission.words import describe, join
 from bireme.api.kubeflow import LAUNCHER, WORKER, MPIJob, MPIJobSpec, ReplicaSpec
 from bireme.api.names import KUBEFLOW_PATHS, WORKER_TYPE, launcher_name, pod_name
@@ -27,6 +28,13 @@ def check(job: MPIJob, out: Findings) -> None:
         where = (*_REPLICA_SPECS, name, "template")
         check_template(replica.template, where, out, queued=bool(queue), may_queue=False)
         check_reserved(replica.template, where, out, paths=KUBEFLOW_PATHS)
+    check_total_size(
+        (
+            ReplicaSize((replica.template,), replica.replicas, (*_REPLICA_SPECS, name, "template"))
+            for name, replica in spec.mpi_replica_specs.items()
+        ),
+        out,
+    )
     _check_main_container(spec, workers, out)
     _check_policies(spec, out)
     _check_minimum(spec, out, queued=bool(queue))

@@ -10,6 +10,7 @@ from bireme.admission.pods import check_template, main_container
 from bireme.admission.problems import Findings, SplitItem
 from bireme.admission.queueing import is_queued
 from bireme.admission.reserved import check_dns_searches, check_reserved, check_ssh_folder
+from bireme.admission.total_size import ReplicaSize, check_total_size
 from bireme.admission.words import describe
 from bireme.api.job import RunPolicy
 from bireme.api.meta import ObjectMeta
@@ -59,6 +60,8 @@ def check(job: MPIJob, out: Findings) -> None:
     _check_arguments(spec.worker, out)
     check_program(spec.worker.cmd, (*_WORKER, "cmd"), out)
     check_clean_up(spec.run_policy, out)
+    worker = ReplicaSize((spec.worker.template, spec.run_mode), spec.worker.replicas, (*_WORKER, "template"))
+    check_total_size([worker], out)
     run_mode.check(spec.run_mode, (LAUNCHER_TYPE, WORKER_TYPE), out, aliases=LAUNCHER_ALIASES)
     run_mode.check_launcher_resume(spec.run_mode, "mpirun", "spec.worker.cmd", LAUNCHER_ALIASES, out)
 

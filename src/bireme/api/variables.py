@@ -12,6 +12,7 @@ import msgspec
 
 # `$$` first, so that an escaped `$$(rank)` is never taken for ours.
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()]*)\)")
+_RANK: Final = "$(rank)"
 _REPLICAS: Final = re.compile(r"replicas\[([^\[\]]*)\]")
 _HOST: Final = re.compile(r"service\.([^\[\].]*)\[([^\[\]]*)\]\.host")
 _PORT: Final = re.compile(r"service\.port\[([^\[\]]*)\]")
@@ -89,6 +90,16 @@ def find_variables(text: str) -> Iterator[tuple[str, Variable | None]]:
     for match in _REFERENCE.finditer(text):
         if match[1] is not None:
             yield match[1], parse_variable(match[1])
+
+
+def split_at_rank(text: str) -> list[str]:
+    """Return the parts of a text between its `$(rank)`; one part if there is none."""
+    parts, start = [], 0
+    for match in _REFERENCE.finditer(text) if _RANK in text else ():
+        if match[0] == _RANK:
+            parts.append(text[start : match.start()])
+            start = match.end()
+    return [*parts, text[start:]]
 
 
 def expand(text: str, resolve: Callable[[Variable], str]) -> str:

@@ -7,8 +7,10 @@ nothing that a new process could not find out again.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -17,7 +19,7 @@ from bireme.api.core import Pod
 from bireme.api.kinds import JOB_KINDS, Kind
 from bireme.api.mpi import MPIJob
 from bireme.control.events import EventRecorder
-from bireme.control.executor import Done, Executor, NotLeadingError
+from bireme.control.executor import Done, Executor, NotLeadingError, limit_pods
 from bireme.control.expectations import Expectations, Written, metadata_of, version_number
 from bireme.control.followed import Followed
 from bireme.control.groups import group_resource
@@ -35,12 +37,19 @@ from bireme.kube.errors import Conflict, KubeError, NotAllowedError, NotFound
 from bireme.kube.resources import resource_of
 from bireme.planning import Observed, Plan, Settings, plan
 from bireme.planning.actions import CreatePod, EmitEvent
-from bireme.planning.engines import finalizer, has_groups
+from bireme.planning.engines import finalizer, has_groups, members_of
 from bireme.planning.observed import Job, Keys, NameConflict
 
 log = logging.getLogger("bireme.controller")
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 WORKERS = 32
+INLINE_BYTES = 64 << 10
+"""The largest job, spec and status, that is planned on the event loop; that takes some milliseconds."""
+REPLICA_BYTES = 256
+"""What a replica adds to the cost of a plan, as bytes of the job."""
 PAUSE = 4.0
 """How many times the length of its last pass a job rests before it is looked at for its children's sake."""
 LONGEST_PAUSE_SECONDS = 1.0
@@ -61,6 +70,7 @@ class Decided(NamedTuple):
     observed: Observed
     made: Plan
     now: datetime
+    size: int
 
     @property
     def makes_pods(self) -> bool:
@@ -82,6 +92,7 @@ class Controller:
         may_write: Callable[[], bool] = lambda: True,
         with_pod_groups: bool = True,
         workers: int = WORKERS,
+        inline_bytes: int = INLINE_BYTES,
         metrics: Metrics | None = None,
     ) -> None:
         self._client = client = client.guarded(may_write)
@@ -91,6 +102,9 @@ class Controller:
         self._make_keys = make_keys
         self._may_write = may_write
         self._workers = workers
+        self._inline_bytes = inline_bytes
+        # One thread: large jobs wait for one another, and the event loop shares the interpreter with one.
+        self._thread = ThreadPoolExecutor(1, "planner")
         self.queue: WorkQueue[JobKey] = WorkQueue()
         self._expectations = Expectations()
         engine = self._settings.gang_engine
@@ -209,11 +223,11 @@ class Controller:
 
     async def reconcile(self, key: JobKey) -> bool:
         """Look at a job once; False if something went wrong that time may heal."""
-        decided = self._decide(key)
+        decided = await self._decide(key)
         if decided is not None and decided.makes_pods and self._unwatched.are_in_doubt(decided.job):
             await self._unwatched.look_again(decided.job)
             # That took a while, in which a pod may have gone.
-            decided = self._decide(key)
+            decided = await self._decide(key)
         if decided is None:
             return True
         try:
@@ -223,7 +237,7 @@ class Controller:
             if self._uid_of(key) != (uid := decided.job.metadata.uid):
                 self._forget(uid)
 
-    def _decide(self, key: JobKey) -> Decided | None:
+    async def _decide(self, key: JobKey) -> Decided | None:
         """What is to be done, as far as the caches tell; None if that is nothing, or not for now."""
         obj = self._followed.job(key)
         if obj is None or not self._may_write():
@@ -233,14 +247,23 @@ class Controller:
             # The cache that is behind calls us when it has caught up, unless what we wrote is gone by then.
             self.queue.add_after(key, BEHIND_SECONDS)
             return None
+        size = len(obj.spec) + len(obj.status)
         try:
-            job = decode_job(self._kinds[key.kind], obj)
-            invalid = self._verdicts.errors(obj)
+            job = await self._compute(size, decode_job, self._kinds[key.kind], obj)
+            invalid = await self._compute(size, self._verdicts.errors, obj)
         except UnreadableJobError as error:
             log.warning("unreadable job: %s", error, extra=self._words(key))
             return None
+        size += REPLICA_BYTES * sum(members_of(job).values())
         observed, now = self._observe(job, invalid), self._clock.now()
-        return Decided(job, observed, plan(observed, now), now)
+        return Decided(job, observed, await self._compute(size, plan, observed, now), now, size)
+
+    async def _compute(self, size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a pure function, for large jobs in a thread: the event loop has a lease to renew."""
+        if size <= self._inline_bytes:
+            return function(*args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, partial(function, *args, **kwargs))
 
     def _observe(self, job: Job, invalid: tuple[str, ...]) -> Observed:
         uid = job.metadata.uid
@@ -262,15 +285,19 @@ class Controller:
         return self._make_keys() if needed else Keys()
 
     async def _make_so(self, key: JobKey, decided: Decided) -> bool:
-        job, observed, made, now = decided
+        job, observed, made, now, size = decided
         uid = job.metadata.uid
         self._taken.pop(uid, None)
         if made.record_first:
             job = await self._write_status(key, job, made)
-        done = await self._executor.apply(job, made.actions)
+        actions = limit_pods(made.actions)
+        done = await self._executor.apply(job, actions)
         self._unwatched.remember(uid, done.created)
         if done.troubles or done.taken:
-            made = self._plan_with_trouble(uid, observed, done, made, now)
+            self._taken[uid] = done.taken
+            again = with_troubles(observed, done)
+            replanned = await self._compute(size, plan, again, now)
+            made = msgspec.structs.replace(replanned, record_first=made.record_first)
         if not made.record_first:
             job = await self._write_status(key, job, made)
         for event in made.actions:
@@ -279,20 +306,13 @@ class Controller:
         if done.troubles:
             self.queue.retry(key)
             return False
+        if len(actions) < len(made.actions):
+            self.queue.add_after(key, SHORTEST_WAIT_SECONDS)
         if made.wake_at is not None:
             seconds = max(SHORTEST_WAIT_SECONDS, self._clock.seconds_until(made.wake_at))
             self.queue.add_after(key, seconds)
         self._count_start(key, job, made)
         return True
-
-    def _plan_with_trouble(self, uid: str, observed: Observed, done: Done, made: Plan, now: datetime) -> Plan:
-        """The same pass, told what could not be done: its status says so."""
-        self._taken[uid] = done.taken
-        troubles = tuple((trouble.reason, trouble.message) for trouble in done.troubles[:1])
-        again = plan(
-            msgspec.structs.replace(observed, taken=(*observed.taken, *done.taken), troubles=troubles), now
-        )
-        return msgspec.structs.replace(again, record_first=made.record_first)
 
     async def _write_status(self, key: JobKey, job: Job, made: Plan) -> Job:
         """Write the status if it differs; OutdatedError if the job has changed meanwhile, or is gone."""
@@ -383,6 +403,12 @@ class Controller:
             if known.kind == kind and known.api_version == api_version:
                 return JobKey(crd, namespace, name)
         return None
+
+
+def with_troubles(observed: Observed, done: Done) -> Observed:
+    """Return what a pass saw together with the actions that failed, so that the job's status reports them."""
+    troubles = tuple((trouble.reason, trouble.message) for trouble in done.troubles[:1])
+    return msgspec.structs.replace(observed, taken=(*observed.taken, *done.taken), troubles=troubles)
 
 
 def _is_status_alone(old: JobObject, new: JobObject) -> bool:

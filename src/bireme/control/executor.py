@@ -9,6 +9,7 @@ from bireme.api.kinds import POD_GROUP
 from bireme.api.meta import ObjectMeta, OwnerReference
 from bireme.control.expectations import (
     Expectations,
+    PartialObject,
     Written,
     is_owned_by,
     metadata_of,
@@ -39,8 +40,13 @@ from bireme.planning.actions import (
 )
 from bireme.planning.observed import Job, NameConflict
 
-WIDEST_BATCH = 128
+WIDEST_BATCH = 64
 """The most calls of one job in flight at once, reached by doubling."""
+BATCH_BYTES = 2 << 20
+"""The most bytes of pods of one job in flight at once. Building and encoding a batch holds the event loop."""
+PASS_PODS = 1000
+PASS_BYTES = 64 << 20
+"""How many pods, and how many bytes of pods, one pass creates: the next pass sees if the job has changed."""
 
 
 class NotLeadingError(Exception):
@@ -97,7 +103,7 @@ class Executor:
     async def _stage(self, job: Job, actions: Sequence[Action]) -> Done:
         done, start, width = Done(), 0, 1
         while start < len(actions):
-            batch = actions[start : start + width]
+            batch = limit_bytes(actions[start : start + width], BATCH_BYTES)
             results = await asyncio.gather(*(self._one(job, action) for action in batch))
             for result in results:
                 done = _joined(done, result)
@@ -120,8 +126,8 @@ class Executor:
 
     async def _do(self, job: Job, action: Action) -> Done:
         match action:
-            case Create(manifest):
-                return await self._create(job, manifest)
+            case Create() | CreatePod():
+                return await self._create(job, action.object)
             case DeletePod(name, uid):
                 await self._delete(job, PODS, name, uid)
             case DeleteObject(kind, name, uid):
@@ -147,21 +153,22 @@ class Executor:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         resource = self._resource(kind)
         try:
-            reply = await self._client.create(resource, job.metadata.namespace, manifest)
+            # Decoding the metadata alone is cheap, however large the pod is.
+            reply = await self._client.create(resource, job.metadata.namespace, manifest, type=PartialObject)
         except AlreadyExists:
             return await self._existing(job, resource, kind, name)
-        self._expect(job, kind, metadata_of(reply))
+        self._expect(job, kind, reply.metadata)
         return Done(created=((kind, name),))
 
     async def _existing(self, job: Job, resource: Resource, kind: str, name: str) -> Done:
         """That the object is there is success if it is ours: then a cache, or a reply, was lost."""
         try:
-            found = metadata_of(await self._client.get(resource, job.metadata.namespace, name))
+            reply = await self._client.get(resource, job.metadata.namespace, name, type=PartialObject)
         except NotFound:
             return Done()
-        if not is_owned_by(found, job.metadata.uid):
-            return Done(taken=(NameConflict(kind, name, _owner(found)),))
-        self._expect(job, kind, found)
+        if not is_owned_by(reply.metadata, job.metadata.uid):
+            return Done(taken=(NameConflict(kind, name, _owner(reply.metadata)),))
+        self._expect(job, kind, reply.metadata)
         return Done(created=((kind, name),))
 
     async def _delete(self, job: Job, resource: Resource, name: str, uid: str) -> None:
@@ -198,6 +205,25 @@ class Executor:
     def _expect(self, job: Job, kind: str, seen: ObjectMeta) -> None:
         written = Written(kind, seen.namespace, seen.name, seen.uid, version_number(seen.resource_version))
         self._expectations.add(job.metadata.uid, written)
+
+
+def limit_bytes(actions: Sequence[Action], most: int) -> Sequence[Action]:
+    """Return the first actions whose pods have at most so many bytes together; at least one action."""
+    total = 0
+    for index, action in enumerate(actions):
+        total += action.size if isinstance(action, CreatePod) else 0
+        if total > most and index:
+            return actions[:index]
+    return actions
+
+
+def limit_pods(actions: Sequence[Action]) -> Sequence[Action]:
+    """Return the actions of one pass: all but the pods beyond PASS_PODS and PASS_BYTES."""
+    pods = [action for action in actions if isinstance(action, CreatePod)]
+    kept = limit_bytes(pods[:PASS_PODS], PASS_BYTES)
+    if len(kept) == len(pods):
+        return actions
+    return [*(action for action in actions if not isinstance(action, CreatePod)), *kept]
 
 
 def stages(actions: Sequence[Action]) -> list[list[Action]]:
@@ -268,7 +294,7 @@ def _reason(error: ApiError) -> str:
 
 def _what(action: Action) -> str:
     match action:
-        case Create():
+        case Create() | CreatePod():
             return f"can't create {action.kind} {action.name}"
         case DeletePod(name) | StopPod(name):
             return f"can't stop Pod {name}"

@@ -84,9 +84,11 @@ def is_owned_by(metadata: ObjectMeta, uid: str) -> bool:
 def metadata_of(reply: bytes | dict[str, object]) -> ObjectMeta:
     """The metadata of an object that the API server answered with."""
     if isinstance(reply, bytes):
-        return msgspec.json.decode(reply, type=_OnlyMetadata).metadata
-    return msgspec.convert(reply, _OnlyMetadata).metadata
+        return msgspec.json.decode(reply, type=PartialObject).metadata
+    return msgspec.convert(reply, PartialObject).metadata
 
 
-class _OnlyMetadata(msgspec.Struct):
+class PartialObject(msgspec.Struct):
+    """The metadata of any object."""
+
     metadata: ObjectMeta = ObjectMeta()

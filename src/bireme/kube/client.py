@@ -30,6 +30,9 @@ _CONTENT_TYPES: Final[dict[str, str]] = {
 }
 _SYSTEM_CLOCK: Final = SystemClock()
 _RESTARTED_LISTS: Final = 2
+_FIRST_PAGE: Final = 16
+_PAGE_BYTES: Final = 8 << 20
+"""How large a page of a list may be, by the mean size of the objects of the page before it."""
 _WATCH_SECONDS: Final = 300
 _NO_CONTENT: Final = 204
 _BAD_REQUEST: Final = 400
@@ -131,15 +134,21 @@ class Client:
         page_size: int,
         on_malformed: OnMalformed | None,
     ) -> Listing[T]:
-        params = {**selectors, "limit": str(page_size)} if page_size else dict(selectors)
+        limit = min(_FIRST_PAGE, page_size)
+        params = {**selectors, "limit": str(limit)} if page_size else dict(selectors)
         request = Request("list", resource, "GET", resource.path(namespace), is_transient, params)
         listing: Listing[T] = Listing([], "")
         while True:
-            page = decode_page(type_, await self._caller.call(request), on_malformed)
-            listing.items.extend(with_type(resource, item) for item in page.items or ())
+            body = await self._caller.call(request)
+            page = decode_page(type_, body, on_malformed)
+            items = page.items or ()
+            listing.items.extend(with_type(resource, item) for item in items)
             if not page.metadata.continue_:
                 return listing._replace(resource_version=page.metadata.resource_version)
-            request = request._replace(params={**params, "continue": page.metadata.continue_})
+            # Others decide how large objects are: 500 pods of 1 MB do not fit into a controller's memory.
+            limit = max(1, min(page_size, _PAGE_BYTES * len(items) // len(body)))
+            more = {"limit": str(limit), "continue": page.metadata.continue_}
+            request = request._replace(params={**params, **more})
 
     async def watch(
         self,

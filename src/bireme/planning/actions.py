@@ -1,5 +1,7 @@
 """What a plan asks for. Actions are values: they say what shall be, somebody else does it."""
 
+import builtins
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -23,8 +25,29 @@ class Create(msgspec.Struct, frozen=True, tag_field="action", tag=True):
         return name
 
 
-class CreatePod(Create, frozen=True, tag_field="action", tag=True):
-    """Create the pod of a replica."""
+class CreatePod(msgspec.Struct, frozen=True, eq=False, tag_field="action", tag=True):
+    """Create the pod of a replica.
+
+    `build` is pure and builds the manifest when the pod is sent: a plan of thousands of large pods would not
+    fit into the controller's memory. `size` is the approximate number of bytes of the manifest as JSON.
+    """
+
+    name: str
+    build: Callable[[], Manifest]
+    size: int = 0
+
+    @property
+    def kind(self) -> str:
+        return "Pod"
+
+    @property
+    def object(self) -> Manifest:
+        return self.build()
+
+    def __eq__(self, other: builtins.object) -> bool:
+        return isinstance(other, CreatePod) and self.object == other.object
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class DeletePod(msgspec.Struct, frozen=True, tag_field="action", tag=True):

@@ -184,10 +184,11 @@ def _gang(job: Job) -> Gang | None:
     place = queue_place(job)
     if place is None:
         return None
-    return Gang(job.metadata.name, place.queue, place.priority, _members(job))
+    return Gang(job.metadata.name, place.queue, place.priority, members_of(job))
 
 
-def _members(job: Job) -> dict[str, int]:
+def members_of(job: Job) -> dict[str, int]:
+    """Return how many replicas of each type a job has."""
     if isinstance(job, GenericJob):
         return {spec.type: spec.replicas for spec in job.spec.replica_specs}
     if isinstance(job, KubeflowMPIJob):
@@ -199,16 +200,16 @@ def _translated(
     action: Action, engine: Engine, gang: Gang, words: Callable[[Gang, str], Words]
 ) -> Action | None:
     match action:
-        case CreatePod(manifest):
-            role = manifest["metadata"]["labels"].get(f"{QUEUE_LABELS}/role", "")
-            return CreatePod(_pod(manifest, words(gang, role)))
+        case CreatePod(name, build, size):
+            return CreatePod(name, lambda: _pod(build(), gang, words), size)
         case Create(manifest) if manifest["kind"] == "PodGroup":
             return Create(_group(manifest, engine, gang)) if engine.group is not None else None
     return action
 
 
-def _pod(manifest: Manifest, words: Words) -> Manifest:
+def _pod(manifest: Manifest, gang: Gang, words_of: Callable[[Gang, str], Words]) -> Manifest:
     metadata, spec = manifest["metadata"], manifest["spec"]
+    words = words_of(gang, metadata["labels"].get(f"{QUEUE_LABELS}/role", ""))
     ours = f"{QUEUE_LABELS}/"
     labels = {key: value for key, value in metadata["labels"].items() if not key.startswith(ours)}
     own = {key: value for key, value in spec.items() if key != "schedulerName"}

@@ -7,7 +7,7 @@ from functools import cache
 from bireme.api.generic import GenericJob, ReplicaSpec
 from bireme.api.job import FirstFailure, ReplicaStatus
 from bireme.api.names import pod_name
-from bireme.api.variables import Host, Port, Rank, Replicas, Variable, expand, find_variables
+from bireme.api.variables import Host, Port, Rank, Replicas, Variable, expand, split_at_rank
 from bireme.planning.actions import Action, CreatePod, Manifest
 from bireme.planning.cause import first_failure
 from bireme.planning.crew import Advance
@@ -74,16 +74,22 @@ class GenericCrew:
         """Makes pods of a type; what does not depend on the rank is made once, and only if it is needed."""
 
         @cache
-        def common() -> tuple[PodBuilder, Manifest, bool]:
+        def common() -> tuple[PodBuilder, dict[str, list[str]]]:
             template = self._specs[replica_type].template
             spec = self._in_mode(complete_spec(self._job, template.get("spec") or {}), replica_type, mode)
-            spec = map_texts(spec, self._expander(replica_type, None))
-            return PodBuilder(self._job, replica_type, template, mode, spec), spec, _mentions_rank(spec)
+            spec = map_texts(spec, self._expander(replica_type))
+            return PodBuilder(self._job, replica_type, template, mode, spec), _texts_with_rank(spec)
 
         def create(replica: Replica) -> CreatePod:
-            builder, spec, ranked = common()
-            own = map_texts(spec, self._expander(replica_type, replica.index)) if ranked else None
-            return builder.build(replica.index, own)
+            builder, split = common()
+            if not split:
+                return builder.create(replica.index)
+            rank = str(replica.index)
+
+            def change(text: str) -> str:
+                return rank.join(split[text]) if text in split else text
+
+            return builder.create(replica.index, lambda spec: map_texts(spec, change))
 
         return create
 
@@ -103,13 +109,13 @@ class GenericCrew:
                     )
         return spec
 
-    def _expander(self, replica_type: str, index: int | None) -> Callable[[str], str]:
-        """Replaces variables; with no index, `$(rank)` is left for later."""
+    def _expander(self, replica_type: str) -> Callable[[str], str]:
+        """Return the function that replaces the variables in a text, except `$(rank)`."""
 
         def resolve(variable: Variable) -> str:
             match variable:
                 case Rank():
-                    return "$(rank)" if index is None else str(index)
+                    return "$(rank)"
                 case Replicas(type_):
                     return str(self._specs[type_].replicas)
                 case Host(type_, rank):
@@ -124,16 +130,18 @@ class GenericCrew:
         return lambda text: expand(text, resolve)
 
 
-def _mentions_rank(spec: Manifest) -> bool:
-    found = False
+def _texts_with_rank(spec: Manifest) -> dict[str, list[str]]:
+    """Return each text with `$(rank)`, cut at that variable: a replica's text is then one join."""
+    split: dict[str, list[str]] = {}
 
     def look(text: str) -> str:
-        nonlocal found
-        found = found or any(isinstance(variable, Rank) for _, variable in find_variables(text))
+        parts = split_at_rank(text)
+        if len(parts) > 1:
+            split[text] = parts
         return text
 
     map_texts(spec, look)
-    return found
+    return split
 
 
 def _restarts(spec: ReplicaSpec, ended: Outcome, record: ReplicaStatus) -> bool:

@@ -108,7 +108,7 @@ def pod_creator(job: MPIJob, observed: Observed, deadline: datetime | None) -> C
     }
 
     @cache
-    def common(replica_type: str) -> tuple[PodBuilder, Manifest]:
+    def builder(replica_type: str) -> PodBuilder:
         template = specs[replica_type].template
         spec = template.get("spec") or {}
         built = (
@@ -116,12 +116,10 @@ def pod_creator(job: MPIJob, observed: Observed, deadline: datetime | None) -> C
             if replica_type == LAUNCHER_TYPE
             else _worker_spec(job, spec, Alarm(job, FILES, spec, deadline))
         )
-        complete = complete_spec(job, built)
-        return PodBuilder(job, replica_type, template, "run", complete), complete
+        return PodBuilder(job, replica_type, template, "run", complete_spec(job, built))
 
     def create(replica: Replica) -> CreatePod:
-        builder, spec = common(replica.type)
-        return builder.build(replica.index, {**spec, "hostname": replica.name})
+        return builder(replica.type).create(replica.index, lambda spec: {**spec, "hostname": replica.name})
 
     return create
 

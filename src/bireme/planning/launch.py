@@ -142,18 +142,16 @@ class LaunchCrew(ABC):
         site = self.site(observed)
 
         @cache
-        def common(replica_type: str) -> tuple[PodBuilder, Manifest]:
+        def builder(replica_type: str) -> PodBuilder:
             made = (
                 self.launcher_spec(observed, mode)
                 if replica_type == LAUNCHER_TYPE
                 else self._worker_spec(site, mode)
             )
-            spec = complete_spec(self._job, made)
-            return PodBuilder(self._job, replica_type, self._template, mode, spec), spec
+            return PodBuilder(self._job, replica_type, self._template, mode, complete_spec(self._job, made))
 
         def create(replica: Replica) -> CreatePod:
-            builder, spec = common(replica.type)
-            return builder.build(replica.index, site.network(spec, replica.name))
+            return builder(replica.type).create(replica.index, lambda spec: site.network(spec, replica.name))
 
         return create
 

@@ -53,6 +53,8 @@ class Settings(msgspec.Struct, frozen=True):
     controller_image: str = "bireme/controller:latest"
     gang_engine: str = "bireme"
     """Who places the pods of queued jobs; one of `engines.NAMES`."""
+    job_network_policies: bool = False
+    """Whether each job gets a NetworkPolicy that lets only its own pods in."""
     keep_messages: bool = True
     """Whether the end of a failed replica's output is kept in the job's status."""
 

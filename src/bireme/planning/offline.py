@@ -7,7 +7,7 @@ import msgspec
 
 from bireme.api.core import Pod
 from bireme.api.kinds import KUBEFLOW_MPI_JOB, Kind
-from bireme.planning.actions import Create, Manifest
+from bireme.planning.actions import Create, CreatePod, Manifest
 from bireme.planning.observed import Keys, Observed, Settings
 from bireme.planning.plan import plan
 
@@ -38,4 +38,5 @@ def objects_of(
 
 
 def _creations(observed: Observed) -> list[Manifest]:
-    return [action.object for action in plan(observed, _THEN).actions if isinstance(action, Create)]
+    actions = plan(observed, _THEN).actions
+    return [action.object for action in actions if isinstance(action, Create | CreatePod)]

@@ -7,6 +7,8 @@ thousand pods is a thousand small objects, not a thousand deep copies. Nobody ma
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from bireme.api.job import PodTemplate
 from bireme.api.scheduler import SCHEDULER_NAME
 from bireme.planning.actions import CreatePod, Manifest
@@ -40,12 +42,14 @@ class PodBuilder:
         self._labels = {**labels, **job_labels(job), **queue_labels(job, replica_type)}
         self._annotations = {**(own.get("annotations") or {}), MODE_ANNOTATION: mode}
         self._owners = [owner_reference(job)]
+        self._size = sum(len(msgspec.json.encode(part)) for part in (spec, self._labels, self._annotations))
 
-    def build(self, index: int, spec: Manifest | None = None) -> CreatePod:
-        """The pod of one replica, with the common spec or one of its own."""
+    def create(self, index: int, change: Callable[[Manifest], Manifest] | None = None) -> CreatePod:
+        """Return the creation of one replica's pod. `change` makes its spec from the common one."""
         job, name = self._job, replica_name(self._job, self._type, index)
-        return CreatePod(
-            {
+
+        def build() -> Manifest:
+            return {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {
@@ -55,9 +59,10 @@ class PodBuilder:
                     "annotations": self._annotations,
                     "ownerReferences": self._owners,
                 },
-                "spec": self._spec if spec is None else spec,
+                "spec": self._spec if change is None else change(self._spec),
             }
-        )
+
+        return CreatePod(name, build, self._size)
 
 
 def complete_spec(job: Job, spec: Manifest) -> Manifest:

@@ -182,8 +182,8 @@ class ModelCluster:
 
     def _do(self, action: Action) -> None:
         match action:
-            case CreatePod(manifest):
-                self._create_pod(manifest)
+            case CreatePod():
+                self._create_pod(action.object)
             case Create(manifest):
                 metadata = self._metadata(manifest)
                 child = Child(

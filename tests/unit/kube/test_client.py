@@ -196,6 +196,16 @@ def test_a_list_is_paged(bench: Bench) -> None:
     assert second == {"labelSelector": "a=b", "limit": "2", "continue": "token"}
 
 
+def test_a_list_of_large_objects_has_small_pages(bench: Bench) -> None:
+    """The first page is small; those after it are as large as the mean size of objects allows."""
+    large = [{**pod(str(number), number), "spec": {"x": "x" * 2_000_000}} for number in range(3)]
+    bench.transport.answer(200, page(5, *large, more="token"))
+    bench.transport.answer(200, page(5, *(pod(f"s{number}", number) for number in range(4)), more="more"))
+    bench.transport.answer(200, page(5))
+    bench.run(lambda client: client.list(PODS, "default", type=Pod))
+    assert [sent.params["limit"] for sent in bench.transport.sent] == ["16", "4", "500"]
+
+
 def test_a_list_whose_pages_are_gone_begins_again_and_in_the_end_without_pages(bench: Bench) -> None:
     for version in (5, 6):
         bench.transport.answer(200, page(version, pod("a", 1), more="token"))

@@ -1,6 +1,7 @@
 """A controller as a process: it is started, crashes, is frozen, and comes back as another."""
 
 import asyncio
+import sys
 from contextvars import Context
 from datetime import datetime, timedelta
 from typing import Final
@@ -99,7 +100,7 @@ class ControllerProcess:
         )  # fmt: skip
         self.controller = Controller(
             client, clock=self.time_of_day, make_keys=lambda: _KEYS, workers=WORKERS, metrics=metrics,
-            may_write=lambda: election.is_leader,
+            may_write=lambda: election.is_leader, inline_bytes=sys.maxsize,
         )  # fmt: skip
         await lead_and_work(self.controller, election, metrics, LEASE_NAME)
 

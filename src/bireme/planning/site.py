@@ -18,6 +18,8 @@ _READ_ALL: Final = 0o444
 _RUN_ALL: Final = 0o555
 _SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
 IDLE: Final = ["sleep", "infinity"]
+_IN_MEMORY: Final = {"medium": "Memory", "sizeLimit": "16Mi"}
+"""The ssh keys and the saved environment are written here: not to the disk of a node."""
 
 
 class Site:
@@ -58,7 +60,7 @@ class Site:
             secret = {"secretName": secret_name(self.job), "defaultMode": _READ_ALL, "items": items}
             volumes += [
                 {"name": "bireme-keys", "secret": secret},
-                {"name": "bireme-ssh", "emptyDir": {}},
+                {"name": "bireme-ssh", "emptyDir": _IN_MEMORY},
                 {"name": "bireme-etc", "emptyDir": {}},
             ]
             if server:

@@ -31,6 +31,12 @@ ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
 )
 @click.option("--controller-image", help="Image with kubectl, for Kubeflow's launchers.")
 @click.option(
+    "--job-network-policies/--no-job-network-policies",
+    default=False,
+    show_default=True,
+    help="Create a NetworkPolicy for each job that lets only its own pods in.",
+)
+@click.option(
     "--keep-messages/--no-keep-messages",
     default=True,
     show_default=True,
@@ -86,6 +92,7 @@ def command(
     *,
     leader_elect: bool,
     kubeflow: bool,
+    job_network_policies: bool,
     keep_messages: bool,
     webhooks: bool,
 ) -> None:
@@ -100,7 +107,9 @@ def command(
     from bireme.run.webhooks import WebhookOptions
 
     log_to(sys.stderr, as_json=log_format == "json")
-    settings = Settings(keep_messages=keep_messages, gang_engine=gang_engine)
+    settings = Settings(
+        keep_messages=keep_messages, gang_engine=gang_engine, job_network_policies=job_network_policies
+    )
     if controller_image:
         settings = msgspec.structs.replace(settings, controller_image=controller_image)
     served = WebhookOptions(

@@ -10,7 +10,7 @@ from bireme.kube.errors import NotFound
 from bireme.kube.resources import resource_for
 from bireme.planning.observed import Child, Job
 
-KINDS: Final = ("Secret", "ServiceAccount", "Role", "RoleBinding")
+KINDS: Final = ("Secret", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy")
 TRUSTED_SECONDS: Final = 30.0
 """How long a child that we created or found is taken to exist: no job pays for a look while it starts."""
 

@@ -54,6 +54,7 @@ PERSISTENT_VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentV
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 _RBAC: Final = "rbac.authorization.k8s.io"
 ROLES: Final = Resource(_RBAC, "v1", "roles", "Role")
@@ -85,6 +86,7 @@ RESOURCES_BY_KIND: Final[dict[str, Resource]] = {
         NODES,
         NAMESPACES,
         DEPLOYMENTS,
+        NETWORK_POLICIES,
         LEASES,
         ROLES,
         ROLE_BINDINGS,

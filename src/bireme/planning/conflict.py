@@ -29,7 +29,7 @@ def find_conflicts(view: View) -> list[NameConflict]:
     """Return the objects that have the names of children that the job needs."""
     if not view.observed.taken:
         return []
-    wanted = wanted_names(view.job, view.crew.types(), view.crew.children(view.observed))
+    wanted = wanted_names(view.job, view.crew.types(), view.children())
     return [conflict for conflict in view.observed.taken if (conflict.kind, conflict.name) in wanted]
 
 

@@ -11,6 +11,7 @@ from bireme.api.names import LAUNCHER_TYPE, WORKER_TYPE, launcher_name, pod_name
 from bireme.planning.actions import CreatePod, Manifest
 from bireme.planning.alarm import Alarm
 from bireme.planning.identity import child_metadata
+from bireme.planning.network_policy import build_network_policies
 from bireme.planning.observed import Observed
 from bireme.planning.pods import PodBuilder, complete_spec, main_container_name
 from bireme.planning.replicas import Replica
@@ -74,7 +75,7 @@ def build_children(job: MPIJob, observed: Observed) -> list[Manifest]:
         "metadata": child_metadata(job, config_name(job)),
         "data": dict(sorted(data.items())),
     }
-    return [config, *rights]
+    return [*build_network_policies(job, observed.settings), config, *rights]
 
 
 def _rights(job: MPIJob) -> list[Manifest]:

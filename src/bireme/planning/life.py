@@ -88,7 +88,7 @@ def _live(view: View) -> Plan:
     advance = view.crew.advance(view.observed, replicas, _mode(view, says), view.now)
     if advance.verdict is not None:
         return end(view, replicas, advance, advance.verdict, says)
-    wanted = view.crew.children(view.observed)
+    wanted = view.children()
     missing = [
         *create_pod_group(view.job, replicas, view.observed.children, view.observed.settings.gang_engine),
         *missing_children(wanted, view.observed.children),

@@ -8,9 +8,11 @@ import msgspec
 from bireme.api.job import JobPhase, JobStatus, ReplicaStatus, RunMode, condition
 from bireme.api.meta import Condition
 from bireme.planning import conditions as c
+from bireme.planning.actions import Manifest
 from bireme.planning.conditions import Say
 from bireme.planning.crew import Crew
 from bireme.planning.identity import replica_name
+from bireme.planning.network_policy import build_network_policies
 from bireme.planning.observed import BatchJob, Observed
 from bireme.planning.replicas import Replica, has_run, is_final, observe
 from bireme.planning.status import aggregate, build_tasks, records_of
@@ -46,6 +48,11 @@ class View(msgspec.Struct, frozen=True):
     @property
     def run_mode(self) -> RunMode:
         return self.job.spec.run_mode or RunMode()
+
+    def children(self) -> list[Manifest]:
+        """Every child that the job shall have, beside pods and PodGroup."""
+        policies = build_network_policies(self.job, self.observed.settings)
+        return [*policies, *self.crew.children(self.observed)]
 
     def records(self) -> dict[str, ReplicaStatus]:
         """The records of the status, by the name of the pod."""

@@ -35,7 +35,7 @@ BUGS = (
         "own creations not waited for",
         EXECUTOR,
         "Executor._create",
-        "self._expect(job, kind, metadata_of(reply))",
+        "self._expect(job, kind, reply.metadata)",
         "pass",
     ),
     Bug(
@@ -49,15 +49,15 @@ BUGS = (
         "another's pod taken for our own",
         EXECUTOR,
         "Executor._existing",
-        "if not is_owned_by(found, job.metadata.uid):",
+        "if not is_owned_by(reply.metadata, job.metadata.uid):",
         "if False:",
     ),
     Bug(
         "own pods taken for another's after a crash",
         EXECUTOR,
         "Executor._existing",
-        "is_owned_by(found, job.metadata.uid)",
-        'is_owned_by(found, "")',
+        "is_owned_by(reply.metadata, job.metadata.uid)",
+        'is_owned_by(reply.metadata, "")',
     ),
     Bug(
         "deleted by name, not by UID",

@@ -24,8 +24,8 @@ BUGS = (
         "last page taken for the whole list",
         "kube.client",
         "Client._pages",
-        "listing.items.extend(with_type(resource, item) for item in page.items or ())",
-        "listing.items[:] = [with_type(resource, item) for item in page.items or ()]",
+        "listing.items.extend(with_type(resource, item) for item in items)",
+        "listing.items[:] = [with_type(resource, item) for item in items]",
     ),
     Bug(
         "expired watch not listed again",

@@ -304,6 +304,19 @@ def test_generated_objects_come_back_alike(theirs: Theirs, kind: Kind) -> None:
     assert taken > COUNT * 0.8
 
 
+ITEMS = {
+    name: {"items": [{"key": "k", "path": path}]}
+    for name, path in {"up": "a/../../x", "absolute": "/etc/x", "reserved": "..x"}.items()
+}
+
+
+def with_volume(mount: Object | None = None, /, **source: Any) -> Object:
+    """A pod that mounts a volume."""
+    mounts = [{"name": "v", "mountPath": "/m", **(mount or {})}]
+    container = {"name": "c", "image": "i", "volumeMounts": mounts}
+    return {"spec": {"containers": [container], "volumes": [{"name": "v", **source}]}}
+
+
 REFUSED: dict[str, tuple[Kind, Object]] = {
     "no containers": (POD, {"spec": {}}),
     "no image": (POD, {"spec": {"containers": [{"name": "c"}]}}),
@@ -350,6 +363,40 @@ REFUSED: dict[str, tuple[Kind, Object]] = {
     "a priority of its own": (
         POD, {"spec": {"containers": [{"name": "c", "image": "i"}], "priority": 5}},
     ),
+    "a file that leaves its ConfigMap": (POD, with_volume(configMap={"name": "c", **ITEMS["up"]})),
+    "an absolute file of a ConfigMap": (POD, with_volume(configMap={"name": "c", **ITEMS["absolute"]})),
+    "a reserved file of a ConfigMap": (POD, with_volume(configMap={"name": "c", **ITEMS["reserved"]})),
+    "a file without a path": (POD, with_volume(configMap={"name": "c", "items": [{"key": "", "path": ""}]})),
+    "a file that leaves its Secret": (POD, with_volume(secret={"secretName": "s", **ITEMS["up"]})),
+    "a file that leaves its downwardAPI": (
+        POD, with_volume(downwardAPI={"items": [
+            {"path": "../x", "fieldRef": {"fieldPath": "metadata.name"}},
+        ]}),
+    ),
+    "files that leave their projected volume": (
+        POD, with_volume(projected={"sources": [
+            {"secret": {"name": "s", **ITEMS["up"]}}, {"configMap": {"name": "s", **ITEMS["absolute"]}},
+            {"downwardAPI": {"items": [{"path": "..", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+            {"serviceAccountToken": {"path": "../t", "expirationSeconds": 1}},
+            {"secret": {}, "configMap": {}},
+        ]}),
+    ),
+    "a file twice in a projected volume": (
+        POD, with_volume(projected={"sources": [
+            {"secret": {"name": "s", "items": [{"key": "k", "path": "p"}]}},
+            {"configMap": {"name": "c", "items": [{"key": "k", "path": "p"}]}},
+        ]}),
+    ),
+    "modes": (
+        POD, with_volume(secret={"secretName": "s", "defaultMode": 0o1000,
+                                 "items": [{"key": "k", "path": "p", "mode": -1}]}),
+    ),
+    "a hostPath that goes up": (POD, with_volume(hostPath={"path": "/a/../b"})),
+    "a hostPath of no type": (POD, with_volume(hostPath={"path": "/a", "type": "Odd"})),
+    "a subPath that goes up": (POD, with_volume({"subPath": "a/../../b"}, emptyDir={})),
+    "an absolute subPath": (POD, with_volume({"subPath": "/b"}, emptyDir={})),
+    "a subPathExpr that goes up": (POD, with_volume({"subPathExpr": "$(A)/.."}, emptyDir={})),
+    "a subPath and a subPathExpr": (POD, with_volume({"subPath": "a", "subPathExpr": "$(A)"}, emptyDir={})),
     "no ports": (SERVICE, {"spec": {}}),
     "bad service ports": (
         SERVICE, {"spec": {"ports": [{"port": 0}, {"name": "A", "port": 80}, {"name": "a", "port": 81},
@@ -382,6 +429,30 @@ def test_common_mistakes_are_refused_alike(theirs: Theirs, name: str) -> None:
     assert view(kind, mine) == view(kind, real), (mine.body, real.body)
     if real.code == 403 or len(view(kind, real)["causes"]) == 1:
         assert mine.body["message"] == real.body["message"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        with_volume(persistentVolumeClaim={"claimName": "../../x"}),
+        with_volume(configMap={"name": "../../x"}),
+        with_volume(secret={"secretName": "../../x"}),
+        with_volume({"mountPath": "/a:b"}, emptyDir={}),
+        with_volume({"mountPath": "/a/../b"}, emptyDir={}),
+        with_volume(hostPath={"path": "relative"}),
+        with_volume(configMap={"name": "c", "items": [{"key": "k", "path": "a/..b"}]}),
+    ],
+    ids=json.dumps,
+)
+def test_names_and_paths_that_kubernetes_leaves_to_the_node_are_taken_alike(
+    theirs: Theirs, content: Object
+) -> None:
+    """The node refuses them, and admission does so before, where they are in the template of a job."""
+    body = {**content, "metadata": {"name": "taken"}}
+    mine, real = Ours().create(POD, body), theirs.create(POD, body)
+    theirs.delete(POD, "taken")
+    assert real.code == 200
+    assert view(POD, mine) == view(POD, real)
 
 
 @pytest.mark.parametrize("each", BUILT_IN, ids=lambda each: each["metadata"]["name"])

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bireme.admission.metadata import check_labels
 from bireme.admission.problems import Findings
+from bireme.admission.volumes import check_mounts, check_volumes
 from bireme.admission.words import describe, join
 from bireme.api.names import is_dns_1123, is_qualified_name
 from bireme.api.paths import Path
@@ -31,7 +32,7 @@ def check_template(
     where = (*path, "spec")
     if not spec.get("containers"):
         out.error((*where, "containers"), "required", "a pod needs at least one container")
-    volumes = _check_volumes(spec, where, out)
+    volumes = check_volumes(spec, where, out)
     names: dict[str, Path] = {}
     for container, at in containers_of(spec, where):
         _check_container_name(container, at, names, out)
@@ -120,7 +121,7 @@ def _check_container(container: Mapping[str, Any], path: Path, volumes: set[str]
         out.error((*path, "image"), "required", "a container needs an image", hint=hint)
     check_env(container.get("env") or (), (*path, "env"), out)
     _check_ports(container.get("ports") or (), (*path, "ports"), out)
-    _check_mounts(container, path, volumes, out)
+    check_mounts(container, path, volumes, out)
     check_resources(container.get("resources") or {}, (*path, "resources"), out)
 
 
@@ -172,43 +173,6 @@ def _check_ports(ports: Sequence[Mapping[str, Any]], path: Path, out: Findings) 
 def _check_port_number(number: Any, path: Path, out: Findings) -> None:
     if number is not None and not 1 <= number <= 65535:
         out.error(path, "range", f"{number} is out of range: must be from 1 to 65535", value=number)
-
-
-def _check_volumes(spec: Mapping[str, Any], path: Path, out: Findings) -> set[str]:
-    names: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        name, where = volume.get("name"), (*path, "volumes", index)
-        if name is not None and not is_dns_1123(name):
-            out.error((*where, "name"), "volume-name", f"{describe(name)} is not a DNS label", value=name)
-        elif name in names:
-            out.error((*where, "name"), "duplicate", f"another volume is named {describe(name)}", value=name)
-        sources = [field for field, value in volume.items() if field != "name" and value is not None]
-        if len(sources) > 1:
-            message = f"a volume has one source, this one has {len(sources)}: {', '.join(sources)}"
-            out.error(where, "one-of", message)
-        names.add(str(name))
-    return names
-
-
-def _check_mounts(container: Mapping[str, Any], path: Path, volumes: set[str], out: Findings) -> None:
-    places: dict[str, int] = {}
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        where = (*path, "volumeMounts", index)
-        name, place = mount.get("name"), mount.get("mountPath")
-        if name is not None and name not in volumes:
-            known = join(f"`{volume}`" for volume in sorted(volumes)) if volumes else None
-            hint = f"known volumes: {known}" if known else "add it under `spec.volumes` of the template"
-            out.error(
-                (*where, "name"),
-                "unknown-volume",
-                f"no volume is named {describe(name)}",
-                value=name,
-                hint=hint,
-            )
-        if place is not None and place in places:
-            message = f"{describe(place)} is mounted already, at [{places[place]}]"
-            out.error((*where, "mountPath"), "duplicate", message, value=place)
-        places.setdefault(place, index)
 
 
 def check_resources(resources: Mapping[str, Any], path: Path, out: Findings) -> None:

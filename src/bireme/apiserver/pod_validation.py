@@ -1,17 +1,19 @@
 """What is wrong with a pod's spec, as far as it is checked: what jobs and users get wrong most.
 
 Not checked, and so taken here though a real server refuses it: affinities, security contexts, handlers of
-probes, tolerations, DNS settings, most of volumes' sources, the names of resources.
+probes, tolerations, DNS settings, the names of resources, and what `volume_validation` leaves out.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from bireme.api.quantity import parse_quantity
+from bireme.api.volume_paths import descending
 from bireme.apiserver import checks, formats
 from bireme.apiserver.checks import duplicate, not_found
 from bireme.apiserver.errors import FieldError, forbidden_value, invalid_value, required
 from bireme.apiserver.rules import Object
+from bireme.apiserver.volume_validation import path_problems, source_problems
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
@@ -19,10 +21,6 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("FallbackToLogsOnError", "File")
 _MOST_SECONDS: Final = 2**31 - 1
 _NOT_AT_START: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_NEEDED: Final = {
-    "secret": "secretName", "configMap": "name", "persistentVolumeClaim": "claimName", "hostPath": "path",
-}  # fmt: skip
-"""What a volume's source can't be without."""
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", "storage")
 
 
@@ -53,21 +51,12 @@ def _volumes(volumes: Sequence[Object], known: set[str]) -> Iterator[FieldError]
     """Problems of volumes; the names of those without go into `known`."""
     for index, volume in enumerate(volumes):
         name, field = volume.get("name") or "", f"spec.volumes[{index}]"
-        problems = [*_source(field, volume), *checks.label_name(f"{field}.name", name)]
+        problems = [*source_problems(field, volume), *checks.label_name(f"{field}.name", name)]
         if name in known:
             problems.append(duplicate(f"{field}.name", name))
         if not problems:
             known.add(name)
         yield from problems
-
-
-def _source(field: str, volume: Object) -> Iterator[FieldError]:
-    first, *more = [key for key in volume if key != "name"] or [""]
-    for other in more:
-        yield forbidden_value(f"{field}.{other}", "may not specify more than 1 volume type")
-    needed = _NEEDED.get(first)
-    if needed and not (volume[first] or {}).get(needed):
-        yield required(f"{field}.{first}.{needed}")
 
 
 def _container(field: str, container: Object, volumes: set[str], names: set[str]) -> Iterator[FieldError]:
@@ -127,11 +116,7 @@ def _value_source(field: str, source: Object, value: str) -> Iterator[FieldError
 def _mounts(field: str, mounts: Sequence[Object], volumes: set[str]) -> Iterator[FieldError]:
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
-        name, path = mount.get("name") or "", mount.get("mountPath") or ""
-        if name in volumes and path and path not in paths:
-            paths.add(path)
-            continue
-        place = f"{field}[{index}]"
+        name, path, place = mount.get("name") or "", mount.get("mountPath") or "", f"{field}[{index}]"
         if not name:
             yield required(f"{place}.name")
         if name not in volumes:
@@ -141,6 +126,19 @@ def _mounts(field: str, mounts: Sequence[Object], volumes: set[str]) -> Iterator
         if path in paths:
             yield invalid_value(f"{place}.mountPath", path, "must be unique")
         paths.add(path)
+        yield from _sub_paths(field, place, mount)
+
+
+def _sub_paths(field: str, place: str, mount: Object) -> Iterator[FieldError]:
+    """Problems of the part of a volume that is mounted; variables in it are checked when they are known."""
+    part, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
+    if part:
+        yield from path_problems(f"{field}.subPath", part, descending)
+    if expression:
+        if part:
+            sentence = "subPathExpr and subPath are mutually exclusive"
+            yield invalid_value(f"{place}.subPathExpr", expression, sentence)
+        yield from path_problems(f"{field}.subPathExpr", expression, descending)
 
 
 def _resources(field: str, resources: Object) -> Iterator[FieldError]:

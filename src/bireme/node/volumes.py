@@ -3,15 +3,25 @@
 ConfigMap, Secret, downwardAPI and projected volumes are written anew, whole and at once, behind a link. An
 emptyDir lives with the pod, a claim is a folder that outlives it, a hostPath is itself. Over the folder of an
 emptyDir with `medium: Memory`, the pod's shim mounts a tmpfs, in its own mount namespace (`tmpfs_sizes`).
+
+Names and paths of a pod are checked here once more, though admission and the API server do so too: this
+module writes files, as root where podman runs the containers. A container may also change what is in its
+volumes, and the volumes are written again when a start is tried again. So no link in a volume is followed:
+files and folders are opened one path element after the other, from a descriptor of the volume's folder.
 """
 
+import contextlib
+import os
+import secrets
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
+from bireme.api.names import is_dns_subdomain
 from bireme.api.quantity import QuantityError, parse_quantity
+from bireme.api.volume_paths import is_file_mode, no_backsteps, unreserved
 from bireme.node.downward import field_value, resource_value
 from bireme.node.environment import Sources, expand
 
@@ -99,7 +109,14 @@ class Volumes:
             case "persistentVolumeClaim":
                 return self._claim(source["claimName"])
         place = self._folder / name
-        _write_all(place, list(self._files(name, kind, source, source.get("defaultMode", 0o644))))
+        files = self._files(name, kind, source, source.get("defaultMode", 0o644))
+        # As with a kubelet, the last of two files with the same path counts.
+        by_path = {_parts(name, file): file for file in files}
+        try:
+            _write_all(place, by_path)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            message = f"volume {name}: {error.filename} is a file, and a folder of another file"
+            raise VolumeError(message, is_fatal=True) from error
         return place
 
     def _empty(self, name: str) -> Path:
@@ -109,6 +126,8 @@ class Volumes:
 
     def _claim(self, name: str) -> Path:
         namespace: str = self._pod["metadata"]["namespace"]
+        if not is_dns_subdomain(name):
+            raise VolumeError(f"PersistentVolumeClaim {name!r}: no claim can have this name", is_fatal=True)
         place = self._claims / namespace / name
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return place
@@ -180,6 +199,8 @@ def _items(what: str, data: Mapping[str, bytes] | None, source: Manifest, mode: 
 
 
 def _host_path(name: str, source: Manifest) -> Path:
+    for problem in no_backsteps(source["path"]):
+        raise VolumeError(f"volume {name}: hostPath {source['path']} {problem}", is_fatal=True)
     path, kind = Path(source["path"]), source.get("type") or ""
     if kind == "DirectoryOrCreate":
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -192,28 +213,95 @@ def _host_path(name: str, source: Manifest) -> Path:
     return path
 
 
-def _write_all(place: Path, files: list[File]) -> None:
-    """Put all files in place at once, as a kubelet does: behind a link that is moved."""
+def _parts(volume: str, file: File) -> tuple[str, ...]:
+    """Return the elements of a file's path. Raises VolumeError if it does not lead below its volume."""
+    parts = PurePosixPath(file.path).parts
+    problems = unreserved(file.path) or ([] if parts else ["must name a file"])
+    if "\0" in file.path:
+        problems.append("must not contain a NUL")
+    if not is_file_mode(file.mode):
+        problems.append("must have a mode between 0 and 0777")
+    for problem in problems:
+        raise VolumeError(f"volume {volume}: path {file.path!r} {problem}", is_fatal=True)
+    return parts
+
+
+def _write_all(place: Path, files: Mapping[tuple[str, ...], File]) -> None:
+    """Put all files in place at once, as a kubelet does: behind a link that is moved.
+
+    Raises OSError; nothing has changed then.
+    """
     place.mkdir(mode=0o755, parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix="..", dir=place))
-    new.chmod(0o755)
-    for file in files:
-        target = new / file.path
-        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        target.write_bytes(file.content)
-        target.chmod(file.mode)
-    data = place / _DATA
-    before = data.readlink() if data.is_symlink() else None
-    link = place / f"{_DATA}.new"
-    link.unlink(missing_ok=True)
-    link.symlink_to(new.name)
-    link.replace(data)
-    wanted = {Path(file.path).parts[0] for file in files}
-    for entry in place.iterdir():
-        if not entry.name.startswith("..") and entry.name not in wanted:
-            entry.unlink()
-    for name in wanted:
-        if not (place / name).is_symlink():
-            (place / name).symlink_to(Path(_DATA) / name)
-    if before is not None:
-        shutil.rmtree(place / before, ignore_errors=True)
+    with _opened(place) as volume:
+        new = f"..{secrets.token_hex(8)}"
+        os.mkdir(new, 0o755, dir_fd=volume)
+        try:
+            with _opened(new, volume) as folder:
+                os.fchmod(folder, 0o755)
+                for parts, file in files.items():
+                    _write_file(folder, parts, file)
+            before = _move_link(volume, new)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True, dir_fd=volume)
+            raise
+        _link_names(volume, {parts[0] for parts in files})
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True, dir_fd=volume)
+
+
+@contextlib.contextmanager
+def _opened(folder: str | Path, at: int | None = None) -> Iterator[int]:
+    """A descriptor of a folder that is no link."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_file(folder: int, parts: tuple[str, ...], file: File) -> None:
+    """Write a file below a folder, and the folders between."""
+    name, *rest = parts
+    if rest:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=folder)
+        with _opened(name, folder) as inner:
+            os.fchmod(inner, 0o755)
+            _write_file(inner, tuple(rest), file)
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as output:
+        output.write(file.content)
+        os.fchmod(output.fileno(), file.mode)
+
+
+def _move_link(volume: int, new: str) -> str | None:
+    """Let the link lead to a new folder; return the name of the one before, if that was ours."""
+    before = None
+    with contextlib.suppress(OSError):
+        before = os.readlink(_DATA, dir_fd=volume)
+    temporary = f"{_DATA}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=volume)
+    os.symlink(new, temporary, dir_fd=volume)
+    os.replace(temporary, _DATA, src_dir_fd=volume, dst_dir_fd=volume)
+    # A container that can write to its volume can let the link lead anywhere.
+    is_ours = before is not None and before.startswith("..") and before != ".." and "/" not in before
+    return before if is_ours else None
+
+
+def _link_names(volume: int, wanted: set[str]) -> None:
+    """Let the names of a volume lead into the new folder, and remove those that are not wanted any more."""
+    for entry in os.listdir(volume):
+        if entry.startswith("..") or (entry in wanted and _is_link(volume, entry)):
+            continue
+        if stat.S_ISDIR(os.stat(entry, dir_fd=volume, follow_symlinks=False).st_mode):
+            shutil.rmtree(entry, ignore_errors=True, dir_fd=volume)
+        else:
+            os.unlink(entry, dir_fd=volume)
+    for name in wanted - {entry for entry in os.listdir(volume) if _is_link(volume, entry)}:
+        os.symlink(f"{_DATA}/{name}", name, dir_fd=volume)
+
+
+def _is_link(volume: int, name: str) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=volume, follow_symlinks=False).st_mode)

@@ -166,3 +166,114 @@ def test_a_container_may_have_a_restart_policy_of_its_own(container: Object, may
     new = {"spec": spec, "status": {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}}
     fields = [each.field for each in status_problems(new, old)]
     assert fields == ([] if may else ["status.containerStatuses[0].state"])
+
+
+# ---- volumes
+
+UP, ABSOLUTE, HIDDEN = "a/../../x", "/etc/x", "..x"
+NO_UP, RELATIVE, NOT_HIDDEN = "must not contain '..'", "must be a relative path", "must not start with '..'"
+
+
+def messages(spec: Object) -> list[tuple[str, str]]:
+    pod = {"metadata": {}, "spec": default_spec({"containers": [CONTAINER], **spec})}
+    return [(each.field, each.body) for each in POD.rules.content_problems(pod, None)]
+
+
+def volume(**source: Any) -> Object:
+    return {"volumes": [{"name": "v", **source}]}
+
+
+def items(path: str) -> Object:
+    return {"items": [{"key": "k", "path": path}]}
+
+
+@pytest.mark.parametrize("path", [UP, "../x", "a/..", ".."])
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        (lambda path: volume(configMap={"name": "c", **items(path)}), "configMap.items[0].path"),
+        (lambda path: volume(secret={"secretName": "c", **items(path)}), "secret.items[0].path"),
+        (
+            lambda path: volume(
+                downwardAPI={"items": [{"path": path, "fieldRef": {"fieldPath": "metadata.name"}}]}
+            ),
+            "downwardAPI.path",
+        ),
+        (
+            lambda path: volume(projected={"sources": [{"configMap": {"name": "c", **items(path)}}]}),
+            "projected.sources[0].configMap.items[0].path",
+        ),
+        (
+            lambda path: volume(projected={"sources": [{"secret": {"name": "c", **items(path)}}]}),
+            "projected.sources[0].secret.items[0].path",
+        ),
+        (
+            lambda path: volume(projected={"sources": [{"serviceAccountToken": {"path": path}}]}),
+            "projected.path",
+        ),
+        (lambda path: volume(hostPath={"path": path}), "hostPath.path"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_path_that_leaves_its_volume_is_refused(source: Any, field: str, path: str) -> None:
+    (refusal, *more) = messages(source(path))
+    assert refusal[0] == f"spec.volumes[0].{field}"
+    assert NO_UP in refusal[1]
+    assert all(NOT_HIDDEN in message for _, message in more)
+
+
+@pytest.mark.parametrize(("path", "problem"), [(ABSOLUTE, RELATIVE), (HIDDEN, NOT_HIDDEN)])
+def test_a_file_of_a_volume_is_relative_and_not_hidden(path: str, problem: str) -> None:
+    ((field, message),) = messages(volume(configMap={"name": "c", **items(path)}))
+    assert field == "spec.volumes[0].configMap.items[0].path"
+    assert message == f'Invalid value: "{path}": {problem}'
+
+
+@pytest.mark.parametrize("field", ["subPath", "subPathExpr"])
+@pytest.mark.parametrize(("path", "problem"), [(UP, NO_UP), (ABSOLUTE, RELATIVE)])
+def test_a_part_of_a_volume_is_below_it(field: str, path: str, problem: str) -> None:
+    mount = {"name": "v", "mountPath": "/m", field: path}
+    spec = of_container(volumeMounts=[mount]) | volume(emptyDir={})
+    assert messages(spec) == [
+        (f"spec.containers[0].volumeMounts.{field}", f'Invalid value: "{path}": {problem}')
+    ]
+
+
+def test_sub_path_and_its_expression_exclude_each_other() -> None:
+    mount = {"name": "v", "mountPath": "/m", "subPath": "a", "subPathExpr": "$(A)"}
+    ((field, message),) = messages(of_container(volumeMounts=[mount]) | volume(emptyDir={}))
+    assert field == "spec.containers[0].volumeMounts[0].subPathExpr"
+    assert "mutually exclusive" in message
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"configMap": {"name": "c", "defaultMode": 0o4755}}, "configMap.defaultMode"),
+        ({"secret": {"secretName": "s", "defaultMode": -1}}, "secret.defaultMode"),
+        (
+            {"configMap": {"name": "c", "items": [{"key": "k", "path": "p", "mode": 0o1000}]}},
+            "configMap.items[0].mode",
+        ),
+        ({"projected": {"defaultMode": 0o2755, "sources": []}}, "projected.defaultMode"),
+        ({"downwardAPI": {"defaultMode": 0o2755}}, "downwardAPI.defaultMode"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_mode_has_permission_bits_only(source: Object, field: str) -> None:
+    assert [each for each, _ in messages(volume(**source))] == [f"spec.volumes[0].{field}"]
+
+
+def test_two_sources_of_a_projected_volume_write_no_file_twice() -> None:
+    sources = [{"configMap": {"name": "c", **items("p")}}, {"secret": {"name": "s", **items("p")}}]
+    ((field, message),) = messages(volume(projected={"sources": sources}))
+    assert (field, message) == (
+        "spec.volumes[0].projected",
+        'Invalid value: "s": conflicting duplicate paths',
+    )
+
+
+def test_paths_that_only_look_dangerous_are_taken() -> None:
+    paths = ["a..b", "a/..b", ".hidden", "a/./b", "...x/y", "-"]
+    assert [messages(volume(configMap={"name": "c", **items(path)})) for path in paths[:4]] == [[]] * 4
+    assert messages(volume(hostPath={"path": "/a..b"})) == []

@@ -1,13 +1,17 @@
 """torchrun, or rather a stand-in for it, on every worker of a ColossalAIJob over real ssh."""
 
+import re
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from scripts.jobs import Job, MakeJob
 from scripts.mpi import ARGUMENTS, Rank
-from scripts.pods import PATH, UNKNOWN_UID, Container, eventually
+from scripts.pods import PATH, SCRIPTS, UNKNOWN_UID, Container, eventually
 
 SHELLS: Final = ("dash", "ash")
 # Writes down what reached it, then does what the test wants.
@@ -218,3 +222,22 @@ def test_a_worker_without_torchrun_is_told(make_job: MakeJob) -> None:
     launcher = start(job)
     assert launcher.wait() == 127
     assert "torchrun is not in this worker's image" in launcher.stderr
+
+
+def test_an_image_without_getent_imports_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    programs, work = tmp_path / "programs", tmp_path / "work"
+    programs.mkdir()
+    work.mkdir()
+    (programs / "python3").symlink_to(sys.executable)
+    (work / "socket.py").write_text("open('imported', 'w')")
+    function = re.search(
+        r"^resolves\(\).*?^}", (SCRIPTS / "torch-node").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert function is not None
+    for host, code in (("localhost", 0), ("no such host", 1)):
+        command = ["/bin/sh", "-c", f'{function[0]}\nresolves "$1"', "sh", host]
+        result = subprocess.run(
+            command, cwd=work, env={"PATH": str(programs)}, capture_output=True, check=False
+        )
+        assert result.returncode == code, result.stderr
+    assert not (work / "imported").exists()

@@ -47,12 +47,14 @@ def _in_temporary_folder(manifest: bytes) -> int:
         signal.signal(signum, _end)
     objects = load_sources([Source("demo.yaml", manifest, None)]).objects
     with tempfile.TemporaryDirectory(prefix="bireme-demo-") as folder:
-        daemon = started(Path(folder), quiet=True)
+        data, work = Path(folder) / "data", Path(folder) / "work"
+        work.mkdir()
+        daemon = started(data, quiet=True)
         try:
-            return run(_run(daemon, objects))
+            return run(_run(daemon, objects, work))
         finally:
             run(stop_all(daemon, 0))
-            end(daemon, Path(folder))
+            end(daemon, data)
 
 
 def _end(signum: int, _frame: object) -> None:
@@ -60,14 +62,16 @@ def _end(signum: int, _frame: object) -> None:
     raise SystemExit(128 + signum)
 
 
-async def _run(daemon: "Daemon", objects: list[dict[str, object]]) -> int:
+async def _run(daemon: "Daemon", objects: list[dict[str, object]], directory: Path) -> int:
+    """Run the job in an empty directory: `python3 -c` imports from where it is started."""
     from bireme.cli.sending import plan_submissions, send
     from bireme.cli.submitter import SubmitterOptions, annotations_for
     from bireme.cli.targets import connected, embedded
     from bireme.cli.watching import watch_jobs
+    from bireme.node.submitter import DIRECTORY
 
     async with connected(embedded(daemon)) as connection:
         options = SubmitterOptions(first=(str(Path(sys.executable).parent),))
-        annotations = annotations_for(connection, options)
+        annotations = annotations_for(connection, options) | {DIRECTORY: str(directory)}
         submissions = await plan_submissions(connection, objects, None)
         return await watch_jobs(connection, send(connection, submissions, annotations))

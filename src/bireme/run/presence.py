@@ -200,7 +200,9 @@ def _start(folder: Path, arguments: tuple[str, ...]) -> Daemon:
     """
     log = log_file(folder)
     _shorten(log)
-    command = [sys.executable, "-m", "bireme.cli.main", "daemon", "--data-dir", str(folder), *arguments]
+    # -P: without it the modules of the current directory, which may be a stranger's, come before all others.
+    # -I would also leave out the user's site-packages, where Bireme itself may be installed.
+    command = [sys.executable, "-P", "-m", "bireme.cli.main", "daemon", "--data-dir", str(folder), *arguments]
     with log.open("ab") as output:
         begin = output.tell()
         with _signals_blocked() as unblock:

@@ -9,7 +9,7 @@ from bireme.api.kinds import JOB_KINDS, KINDS, find_kind, kinds_named
 from bireme.cli.failures import Failure
 from bireme.cli.targets import Connection
 from bireme.kube.errors import Forbidden, KubeError, NotFound, error_from
-from bireme.kube.resources import RESOURCES_BY_KIND, Resource, resource_for, resource_of
+from bireme.kube.resources import RESOURCES_BY_KIND, Resource, resource_for, resource_of, version_path
 from bireme.kube.retry import CALLS, MOST_TRIES, asked_patience, is_transient
 
 JOBS = tuple(resource_of(kind) for kind in JOB_KINDS)
@@ -62,10 +62,9 @@ async def find_resource(connection: Connection, api_version: str, kind: str) -> 
     ours = find_kind(api_version, kind)
     if ours is not None and connection.target.daemon is not None:
         return resource_of(ours)
-    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     group, _, version = api_version.rpartition("/")
     try:
-        listed = await ask(connection, root)
+        listed = await ask(connection, version_path(group, version))
     except NotFound:
         listed = {}
     except Forbidden:

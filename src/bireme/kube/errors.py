@@ -15,6 +15,7 @@ KubeError
   DecodeError           an answer that can't be read
   CredentialError       no credential: an exec plugin failed, or a token has expired
   NotAllowedError       not even sent: whoever guards the client no longer allows writes
+  RequestError          not even sent: it can't be written as a line of HTTP
   ConfigError           a kubeconfig that can't be used, or none
 """
 
@@ -129,6 +130,10 @@ class CredentialError(KubeError):
 
 
 class NotAllowedError(KubeError):
+    pass
+
+
+class RequestError(KubeError):
     pass
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from bireme import __version__
 from bireme.kube.errors import TransportError, error_from
-from bireme.kube.protocol import Response
+from bireme.kube.protocol import Response, check_header, check_target
 
 _CONNECT_SECONDS: Final = 10.0
 _BUFFER: Final = 1 << 20
@@ -50,11 +50,12 @@ class LocalTransport:
         headers = {"Content-Type": content_type} if body is not None else {}
         if accept:
             headers["Accept"] = accept
+        written = self._written(method, path, params or {}, headers, body)
         with _translated(f"{method} {path}"):
             async with asyncio.timeout(timeout_seconds):
                 connection = self._kept() or await self._connect()
                 try:
-                    head = await connection.ask(self._written(method, path, params or {}, headers, body))
+                    head = await connection.ask(written)
                     whole = b"".join([part async for part in connection.body(head)])
                 except BaseException:
                     connection.drop()
@@ -66,12 +67,12 @@ class LocalTransport:
     async def stream(
         self, path: str, *, params: Mapping[str, str]
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        what = f"GET {path}"
+        what, written = f"GET {path}", self._written("GET", path, params, {}, None)
         with _translated(what):
             connection = await self._connect()
         try:
             with _translated(what):
-                head = await connection.ask(self._written("GET", path, params, {}, None))
+                head = await connection.ask(written)
                 if head.status != 200:
                     said = b"".join([part async for part in connection.body(head)])
                     raise error_from(head.status, head.headers, said)
@@ -120,9 +121,12 @@ class LocalTransport:
         headers: Mapping[str, str],
         body: bytes | None,
     ) -> bytes:
+        check_target(path)
         query = f"?{urlencode(params)}" if params else ""
         lines = [f"{method} {path}{query} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in (self._headers | dict(headers)).items()]
+        for name, value in (self._headers | dict(headers)).items():
+            check_header(name, value)
+            lines.append(f"{name}: {value}")
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
         return "\r\n".join((*lines, "", "")).encode() + (body or b"")

@@ -1,12 +1,35 @@
 """What a way to an API server offers. Retries, types and meaning are the client's, one layer up."""
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
+
+from bireme.kube.errors import RequestError
 
 if TYPE_CHECKING:
     # To import it takes longer than a short command; those that only need a socket do without.
     import aiohttp
+
+_TARGET: Final = re.compile(r"/[!\"$->@-~]*")
+"""Printable ASCII without `?` and `#`."""
+_FIELD_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
+
+
+def check_target(path: str) -> None:
+    """Raise RequestError unless a path is one that fits into the first line of an HTTP request.
+
+    Paths are quoted where they are built (`resources`). A blank or a line break that got past that would let
+    whoever chose a name write requests of their own, with the credentials of ours.
+    """
+    if _TARGET.fullmatch(path) is None:
+        raise RequestError(f"{path!r} is not a path of a request: letters, digits and signs of ASCII only")
+
+
+def check_header(name: str, value: str) -> None:
+    """Raise RequestError for a value that would end its line; the message does not tell the value."""
+    if _FIELD_VALUE.fullmatch(value) is None:
+        raise RequestError(f"the header {name} can't have a value with a line break in it")
 
 
 class Response(NamedTuple):

@@ -31,16 +31,24 @@ class Resource(NamedTuple):
 
         A namespace is not looked at where objects have none.
         """
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{_segment(namespace)}" if self.namespaced and namespace else ""
         one = f"/{_segment(name)}" if name else ""
-        below = f"/{subresource}" if subresource else ""
-        return f"{root}{scope}/{self.plural}{one}{below}"
+        below = f"/{_segment(subresource)}" if subresource else ""
+        return f"{version_path(self.group, self.version)}{scope}/{_segment(self.plural)}{one}{below}"
+
+
+def version_path(group: str, version: str) -> str:
+    """Return the URL path of a version of an API group, where its resources are listed."""
+    return f"/apis/{_segment(group)}/{_segment(version)}" if group else f"/api/{_segment(version)}"
 
 
 def _segment(text: str) -> str:
-    # Names of roles hold colons, and those are written as they are.
-    return quote(text, safe=":")
+    """Quote one segment of a path. It may come from a manifest, and hold anything."""
+    if text in (".", ".."):
+        # A proxy would resolve these.
+        return text.replace(".", "%2E")
+    # Names of roles hold colons, and those are written as they are. A manifest in JSON can hold a surrogate.
+    return quote(text, safe=":", errors="surrogatepass")
 
 
 PODS: Final = Resource("", "v1", "pods", "Pod")

@@ -20,6 +20,7 @@ from bireme.kube.errors import TransportError, error_from
 from bireme.kube.protocol import Response as Response
 from bireme.kube.protocol import Transport as Transport
 from bireme.kube.protocol import WebSocketTransport as WebSocketTransport
+from bireme.kube.protocol import check_target
 from bireme.kube.tls import build_context
 
 _MOST_CALLS = 256
@@ -190,6 +191,7 @@ class HttpTransport:
         return made
 
     def _url(self, path: str, params: Params) -> URL:
+        check_target(path)
         query = f"?{urlencode(params)}" if params else ""
         return URL(f"{self._config.server}{path}{query}", encoded=True)
 

@@ -31,6 +31,15 @@ from bireme.kube.resources import (
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a",
         ),
         (PODS, ("ns", "../secrets?x"), "/api/v1/namespaces/ns/pods/..%2Fsecrets%3Fx"),
+        (PODS, ("..", "."), "/api/v1/namespaces/%2E%2E/pods/%2E"),
+        (PODS, ("ns", "a", "status?x"), "/api/v1/namespaces/ns/pods/a/status%3Fx"),
+        (PODS, ("ns", "\ud800\x7f\xe9"), "/api/v1/namespaces/ns/pods/%ED%A0%80%7F%C3%A9"),
+        (
+            Resource("x y", "v1 HTTP/1.1\r\n", "a b/c", "K"),
+            ("n\r\ns", "a\nb"),
+            "/apis/x%20y/v1%20HTTP%2F1.1%0D%0A/namespaces/n%0D%0As/a%20b%2Fc/a%0Ab",
+        ),
+        (Resource("", "v1\r\n\r\nDELETE /x", "p", "K"), (), "/api/v1%0D%0A%0D%0ADELETE%20%2Fx/p"),
     ],
 )
 def test_paths(resource: Resource, arguments: tuple[str | None, ...], path: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 
 from bireme.control.metrics import Metrics
+from bireme.server_header import omit_server_header
 
 METRICS_TYPE = "text/plain; version=0.0.4"
 
@@ -34,6 +35,7 @@ async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
     """Serve until the returned runner is cleaned up; the host `*` stands for all addresses."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
+    omit_server_header(runner.server)
     # Not 0.0.0.0: a cluster may have the sixth version of IP alone.
     await web.TCPSite(runner, None if host == "*" else host, port).start()
     return runner

@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from bireme.apiserver.serving.handler import Handler
+from bireme.server_header import omit_server_header
 
 _LONGEST_LINE: Final = 32 * 1024
 _GOODBYE_SECONDS: Final = 1.0
@@ -105,6 +106,7 @@ async def start(handler: Handler, listening: Listening, context: ssl.SSLContext)
         max_line_size=_LONGEST_LINE,
         max_field_size=_LONGEST_LINE,
     )
+    omit_server_header(server)
     runner = web.ServerRunner(server, shutdown_timeout=_GOODBYE_SECONDS)
     await runner.setup()
     await web.SockSite(runner, listening.socket, ssl_context=context, backlog=_BACKLOG).start()

@@ -23,6 +23,7 @@ from bireme.control.webhooks.reviews import (
 )
 from bireme.installation.webhooks import DEFAULT_PATH, QUEUE_PATH, VALIDATE_PATH
 from bireme.kube.errors import KubeError
+from bireme.server_header import omit_server_header
 
 log = logging.getLogger("bireme.webhooks")
 
@@ -110,6 +111,7 @@ async def serve(app: web.Application, context: ssl.SSLContext, host: str, port: 
     """Serve until `stop`; the host `*` stands for all addresses."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
+    omit_server_header(runner.server)
     await web.TCPSite(runner, None if host == "*" else host, port, ssl_context=context).start()
     return runner
 

@@ -22,6 +22,8 @@ from bireme.run.streams import feed, pump, resize
 
 _SYNC_SECONDS: Final = 10.0
 """How long a request waits for an agent that has just started."""
+_MOST_SINCE_SECONDS: Final = 10**9
+"""Decades: no pod is as old, and a number that a client chose can't leave the calendar."""
 
 
 class NodeGateway:
@@ -82,7 +84,7 @@ class NodeGateway:
         assert self._agent is not None
         since = None
         if options.since_seconds is not None:
-            since = self._agent.now() - timedelta(seconds=options.since_seconds)
+            since = self._agent.now() - timedelta(seconds=min(options.since_seconds, _MOST_SINCE_SECONDS))
         elif options.since_time:
             since = read_time(options.since_time)
         return Wanted(options.tail_lines, since, options.timestamps, options.limit_bytes)

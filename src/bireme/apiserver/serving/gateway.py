@@ -1,7 +1,9 @@
 """What the server asks of whoever runs the pods: their output, and a way into them."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Final, Protocol
 
 import msgspec
@@ -11,6 +13,13 @@ from bireme.apiserver.errors import invalid_value
 from bireme.apiserver.rules import Object
 
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_INTEGER: Final = re.compile("[-+]?[0-9]+")
+_MOST: Final = 2**63 - 1
+_LONGEST_INTEGER: Final = 1000
+_RFC3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})"
+)
+_LONGEST_SHOWN: Final = 100
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +106,7 @@ def read_log_options(pod: Object, params: Mapping[str, str]) -> LogOptions:
         previous=params.get("previous") in _TRUE,
         timestamps=params.get("timestamps") in _TRUE,
         since_seconds=_number(params, "sinceSeconds", least=1),
-        since_time=params.get("sinceTime", ""),
+        since_time=_time(params, "sinceTime"),
         tail_lines=_number(params, "tailLines", least=0),
         limit_bytes=_number(params, "limitBytes", least=1),
     )
@@ -144,11 +153,31 @@ def _number(params: Mapping[str, str], name: str, *, least: int) -> int | None:
     text = params.get(name, "")
     if not text:
         return None
-    try:
-        number = int(text)
-    except ValueError as error:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+    if _INTEGER.fullmatch(text) is None:
+        raise errors.bad_request(f"strconv.ParseInt: parsing {_quoted(text)}: invalid syntax")
+    # Python refuses to read numbers of thousands of digits.
+    number = int(text) if len(text) < _LONGEST_INTEGER else _MOST + 1
+    if not -_MOST - 1 <= number <= _MOST:
+        raise errors.bad_request(f"strconv.ParseInt: parsing {_quoted(text)}: value out of range")
     if number < least:
         sentence = f"must be greater than {'or equal to ' if least == 0 else ''}0"
         raise errors.invalid("PodLogOptions", "", "", [invalid_value(name, number, sentence)])
     return number
+
+
+def _time(params: Mapping[str, str], name: str) -> str:
+    """A moment as RFC 3339 writes it; empty if there is none."""
+    text = params.get(name, "")
+    try:
+        if text and _RFC3339.fullmatch(text) is None:
+            raise ValueError
+        if text:
+            datetime.fromisoformat(text)
+    except ValueError as error:
+        layout = "2006-01-02T15:04:05Z07:00"
+        raise errors.bad_request(f'parsing time {_quoted(text)} as "{layout}": cannot parse') from error
+    return text
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text[:_LONGEST_SHOWN]).decode()

@@ -79,7 +79,12 @@ def complete_spec(job: Job, spec: Manifest) -> Manifest:
 
 
 def _with_message_policy(container: Mapping[str, Any]) -> Manifest:
-    return {**container, "terminationMessagePolicy": "FallbackToLogsOnError"}
+    """Let the end of a container's log tell of a failure, unless its author has chosen a policy.
+
+    Who may read pods can read the message, but need not be allowed to read logs.
+    """
+    policy = container.get("terminationMessagePolicy") or "FallbackToLogsOnError"
+    return {**container, "terminationMessagePolicy": policy}
 
 
 def in_debug(spec: Manifest, command: Sequence[str], *, skip_init: bool) -> Manifest:

@@ -29,7 +29,9 @@ _ABOUT: Final = timedelta(seconds=1)
 # What mpirun says of the rank that failed first. 4.1 and 5.0 name the process and its exit code, or the rank
 # and the node of one that aborted or that a signal ended; our own torchrun launcher names the worker.
 # Lines of ranks may come in between.
-_PROCESS: Final = re.compile(r"Process name:\s*\[.*,\s*([0-9]+)\]\s*\n(?:.*\n){,3}?\s*Exit code:\s*([0-9]+)")
+_PROCESS: Final = re.compile(
+    r"Process name:[ \t]*\[.*,[ \t]*([0-9]+)\][ \t]*\n(?:.*\n){,3}?[ \t]*Exit code:[ \t]*([0-9]+)"
+)
 _RANK_ON_NODE: Final = re.compile(
     r"process rank ([0-9]+) with PID [0-9]+ on node (\S+)(?:\s+exited on\s+signal ([0-9]+)(?: \(([^)]*)\))?)?"
 )

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-# Numbers of repetitions are bounded: whoever writes the text must not be able to make this slow.
+# The author of the text must not be able to make this slow: numbers of repetitions are bounded, and what is
+# in brackets ends with its line.
 _MPI: Final = (
     # How peers lost that rank, and that they wait, as they are told to.
-    r"^\[[^]]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]]*\] \*\*\*.*(?:\n|\Z))*",
+    r"^\[[^]\n]*\] \*\*\* An error occurred in Socket closed\n(?:\[[^]\n]*\] \*\*\*.*(?:\n|\Z))*",
     (
         r"^An MPI communication peer process has unexpectedly disconnected\..*\n(?:.*\n){,15}?"
         r"  Peer host: .*(?:\n|\Z)"
@@ -18,7 +19,7 @@ _MPI: Final = (
         r"^WARNING: Open MPI failed to TCP connect to a peer MPI process\..*\n(?:.*\n){,9}?"
         r"  Error: .*(?:\n|\Z)"
     ),
-    r"^\[[^]]*\]\[\[[0-9]+,[0-9]+\],[0-9]+\]\[[^]]*btl_tcp[^]]*\] .*(?:\n|\Z)",
+    r"^\[[^]\n]*\]\[\[[0-9]+,[0-9]+\],[0-9]+\]\[[^]\n]*btl_tcp[^]\n]*\] .*(?:\n|\Z)",
     r"^.*Delaying for [0-9]+ seconds? before aborting(?:\n|\Z)",
     # Mere warnings, rules, and a note that is always the same.
     r"^\[warn\] Epoll .*(?:\n|\Z)",
@@ -29,8 +30,8 @@ _MPI: Final = (
     r"^[ \t]*-{20,}[ \t]*(?:\n|\Z)",
     r"^NOTE: invoking MPI_ABORT causes Open MPI(?:.*\n){1,3}?.*kills them\.(?:\n|\Z)",
     # What stands in for the notices of other daemons.
-    r"^\[[^]]*\] [0-9]+ more process(?:es)? ha(?:s|ve) sent help message .*(?:\n|\Z)",
-    r"^\[[^]]*\] Set MCA parameter \"\w+_base_help_aggregate\" to 0 to see all .*(?:\n|\Z)",
+    r"^\[[^]\n]*\] [0-9]+ more process(?:es)? ha(?:s|ve) sent help message .*(?:\n|\Z)",
+    r"^\[[^]\n]*\] Set MCA parameter \"\w+_base_help_aggregate\" to 0 to see all .*(?:\n|\Z)",
 )
 # How mpirun names the rank that failed first: nothing that the status does not say apart from the message.
 _MPI_VERDICTS: Final = (

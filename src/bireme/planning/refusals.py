@@ -38,7 +38,7 @@ _NO_ACCESS: Final = re.compile(
 )
 _NOT_ON_PATH: Final = re.compile(
     r"was unable to find the specified executable file, and therefore\s+did\s+not launch the job\."
-    r"\s+This error was first reported for process\s+rank\s+([0-9]+)"
+    r"\s+This error was first reported for process\s+rank\s+([0-9]{1,9})(?![0-9])"
     r"(?:.*\n){1,10}?\s*Node: +(\S+)\s+Executable: (.+)"
 )
 _EXECVE: Final = re.compile(
@@ -54,7 +54,7 @@ _SLOTS: Final = re.compile(
 )
 _PER_NODE: Final = re.compile(
     r"Your job has requested more processes than the ppr for\s+this topology can support:"
-    r"\s+App: .*\s+Number of procs: +([0-9]+)"
+    r"\s+App: .{,1000}\s{1,80}Number of procs: +([0-9]+)"
 )
 _OPTION: Final = re.compile(
     r"An unrecognized option was included on the mpirun command line:\s+Option: (\S+)"

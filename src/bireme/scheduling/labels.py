@@ -21,7 +21,7 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
+    return all(holds(each, labels) for each in selector.get("matchExpressions") or ())
 
 
 def selector_problem(selector: Any) -> str:
@@ -57,7 +57,7 @@ def _expression_problem(expression: Any) -> str:
     return f"operator {operator} on {key} is not one of In, NotIn, Exists, DoesNotExist"
 
 
-def _holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
+def holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
     """Whether labels meet a requirement; an operator that is not known selects nothing."""
     holds = _OPERATORS.get(requirement["operator"])
     return holds is not None and holds(labels.get(requirement["key"]), requirement.get("values") or ())
@@ -92,8 +92,8 @@ def term_selects(term: Mapping[str, Any], name: str, labels: Labels) -> bool:
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
-    return all(_holds(each, labels) for each in expressions) and all(
-        _holds(each, {"metadata.name": name}) for each in fields
+    return all(holds(each, labels) for each in expressions) and all(
+        holds(each, {"metadata.name": name}) for each in fields
     )
 
 

@@ -1,15 +1,17 @@
 """The nodes of a cluster, kept so that a change of one costs as much as one."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bireme.scheduling.labels import selects
-from bireme.scheduling.objects import Node
+from bireme.scheduling.labels import holds, selects, tolerates
+from bireme.scheduling.objects import Json, Node
 from bireme.scheduling.requests import Amounts, read_available
 from bireme.scheduling.room import Counts, Mask, Room
-from bireme.scheduling.shape import Shape
+from bireme.scheduling.shape import Shape, repelling
+from bireme.scheduling.work import Work
 
 _FIRST_SIZE = 16
 
@@ -23,10 +25,19 @@ class Nodes:
         self.allocatable: dict[str, Amounts] = {}
         self.room = Room(_FIRST_SIZE)
         self.whole = Room(_FIRST_SIZE)
+        self.work = Work()
         self._unused: list[int] = []
-        self._masks: dict[bytes, tuple[Mask, Shape]] = {}
+        # Each of a generation of nodes: it is worked out again when it is asked for in another one.
+        self._masks: dict[bytes, tuple[int, Mask]] = {}
+        self._generation = 0
+        self._taints: tuple[Counts, list[list[Mapping[str, str]]]] | None = None
         self._selections: dict[str, tuple[Mask, Mapping[str, Any]]] = {}
         self._domains: dict[str, tuple[Counts, list[str]]] = {}
+        # The numbers of the same domains, by value.
+        self._values: dict[str, dict[str, int]] = {}
+        # How many nodes have a label. Users name labels that no node has: nothing is kept for those.
+        self._labels: Counter[str] = Counter()
+        self._unlabelled: Counts = np.full(_FIRST_SIZE, -1, dtype=np.int64)
         self._largest: dict[object, tuple[int, Amounts]] = {}
 
     def put(self, node: Node) -> None:
@@ -40,15 +51,22 @@ class Nodes:
             room.add(column, before, -1)
             room.add(column, after)
         self.allocatable[name] = after
-        self.by_column[column] = node
-        self._remask(column, node)
+        known, self.by_column[column] = self.by_column[column], node
+        self._largest.clear()
+        if known is None or known.metadata.labels != node.metadata.labels or known.spec != node.spec:
+            self._labels.update(node.metadata.labels.keys())
+            if known is not None:
+                self._labels.subtract(known.metadata.labels.keys())
+            self._remask(column, node)
 
     def remove(self, name: str) -> None:
         column = self.columns.pop(name)
         amounts = self.allocatable.pop(name)
         self.room.add(column, amounts, -1)
         self.whole.add(column, amounts, -1)
-        self.by_column[column] = None
+        known, self.by_column[column] = self.by_column[column], None
+        assert known is not None
+        self._labels.subtract(known.metadata.labels.keys())
         self._unused.append(column)
         self._remask(column, None)
 
@@ -68,32 +86,95 @@ class Nodes:
         self.room.grow(size)
         self.whole.grow(size)
         more = np.zeros(size // 2, dtype=bool)
-        self._masks = {
-            key: (np.concatenate([mask, more]), shape) for key, (mask, shape) in self._masks.items()
-        }
         self._selections = {
             key: (np.concatenate([mask, more]), selector)
             for key, (mask, selector) in self._selections.items()
         }
         self._domains.clear()
+        self._values.clear()
+        self._unlabelled = np.full(size, -1, dtype=np.int64)
 
     def _remask(self, column: int, node: Node | None) -> None:
-        for mask, shape in self._masks.values():
-            mask[column] = node is not None and shape.allows(node)
+        """Note that a node came, went or changed its labels or taints.
+
+        Masks of shapes follow when they are asked for: users decide how many there are, and this is called
+        on the event loop.
+        """
+        self._generation += 1
+        self._taints = None
         for mask, selector in self._selections.values():
             mask[column] = node is not None and selects(selector, node.metadata.labels)
         self._domains.clear()
+        self._values.clear()
         self._largest.clear()
 
     def allowing(self, shape: Shape) -> Mask:
         """The nodes whose labels and taints let the shape in. Not to be changed."""
         known = self._masks.get(shape.place)
-        if known is None:
-            mask = np.zeros(self.room.size, dtype=bool)
+        if known is None or known[0] != self._generation:
+            known = self._masks[shape.place] = (self._generation, self._find_allowing(shape))
+        return known[1]
+
+    def _find_allowing(self, shape: Shape) -> Mask:
+        """Ask each requirement about each value that its label has, not about each node."""
+        numbers, kinds = self._tainted()
+        self.work.spend(sum(map(len, kinds)) * len(shape.tolerations))
+        tolerated = [all(tolerates(shape.tolerations, taint) for taint in taints) for taints in kinds]
+        mask: Mask = np.asarray([*tolerated, False])[numbers]
+        for terms in shape.terms:
+            some = np.zeros(self.room.size, dtype=bool)
+            for term in terms:
+                some |= self._selecting(term)
+            mask &= some
+        return mask
+
+    def _selecting(self, term: Json) -> Mask:
+        """The nodes that one term of a NodeSelector selects; an empty term selects none."""
+        expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+        mask = np.full(self.room.size, bool(expressions or fields))
+        for each in expressions:
+            numbers, _ = self.domains(each["key"])
+            mask &= self._holding(each, self._values.get(each["key"], {}))[numbers]
+        for each in fields:
+            # Nodes can be selected by one field, their name.
+            values = self.columns if each["key"] == "metadata.name" else {}
+            mask &= self._holding(each, values, self.room.size)[: self.room.size]
+        return mask
+
+    def _holding(self, requirement: Json, values: Mapping[str, int], size: int | None = None) -> Mask:
+        """Of each value, by number, whether a requirement holds; in the last place, without a value."""
+        size = len(values) if size is None else size
+        operator, wanted = requirement["operator"], requirement.get("values") or ()
+        self.work.spend(len(wanted))
+        self.work.spend_on_arrays(self.room.size, 8)
+        absent = holds(requirement, {})
+        found = np.full(size + 1, absent)
+        if operator in ("In", "NotIn"):
+            for value in wanted:
+                if value in values:
+                    found[values[value]] = operator == "In"
+        else:
+            self.work.spend(len(values))
+            for value, number in values.items():
+                found[number] = holds(requirement, {requirement["key"]: value})
+        return found
+
+    def _tainted(self) -> tuple[Counts, list[list[Mapping[str, str]]]]:
+        """For each node the number of its taints that keep pods away, -1 for no node; and those taints."""
+        if self._taints is None:
+            numbers = np.full(self.room.size, -1, dtype=np.int64)
+            known: dict[object, int] = {}
+            kinds: list[list[Mapping[str, str]]] = []
             for column, node in enumerate(self.by_column):
-                mask[column] = node is not None and shape.allows(node)
-            known = self._masks[shape.place] = (mask, shape)
-        return known[0]
+                if node is not None:
+                    taints = repelling(node)
+                    key = tuple(tuple(sorted(taint.items())) for taint in taints)
+                    if key not in known:
+                        known[key] = len(kinds)
+                        kinds.append(taints)
+                    numbers[column] = known[key]
+            self._taints = numbers, kinds
+        return self._taints
 
     def selected(self, key: str, selector: Mapping[str, Any] | None) -> Mask:
         """The nodes that a queue may use: all, if it selects none. Not to be changed."""
@@ -123,6 +204,8 @@ class Nodes:
         """For each node the number of its domain by a label, -1 for none; and the domains' names."""
         known = self._domains.get(label)
         if known is None:
+            if not self._labels[label]:
+                return self._unlabelled, []
             known = self._domains[label] = self._number_domains(label)
         return known
 
@@ -132,6 +215,7 @@ class Nodes:
         for column, node in enumerate(self.by_column):
             if node is not None and (value := node.metadata.labels.get(label)) is not None:
                 numbers[column] = names.setdefault(value, len(names))
+        self._values[label] = names
         return numbers, list(names)
 
     def forget_masks(self) -> None:

@@ -40,6 +40,12 @@ class Offer:
         best = int(slack.argmin())
         return best if slack[best] < np.inf else None
 
+    def tightest_among(self, allowed: Mask) -> int | None:
+        """The allowed node that takes one and leaves the least unused."""
+        slack = np.where(allowed & (self.capacity >= 1), self.slack, np.inf)
+        best = int(slack.argmin())
+        return best if slack[best] < np.inf else None
+
     def change(self, columns: Counts, capacity: Counts, slack: Slack) -> None:
         """Bring some nodes up to date."""
         self.capacity[columns] = capacity

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bireme.scheduling.affinity_terms import class_of
 from bireme.scheduling.labels import Labels
 from bireme.scheduling.neighbours import Neighbours, Resident
 from bireme.scheduling.nodes import Nodes
@@ -17,6 +18,7 @@ from bireme.scheduling.offers import COMMON, Offer, Offers
 from bireme.scheduling.requests import Amounts
 from bireme.scheduling.room import Counts, Mask, Room
 from bireme.scheduling.shape import Shape
+from bireme.scheduling.work import Work
 
 _DOMAINS_TRIED = 16
 
@@ -30,9 +32,9 @@ class Member(NamedTuple):
     labels: Labels
     shape: Shape
 
-    def at(self, column: int) -> Resident:
+    def at(self, node: str) -> Resident:
         """As it would be on a node."""
-        return Resident(self.uid, self.namespace, self.labels, column, self.shape.relations)
+        return Resident(self.uid, class_of(self.namespace, self.labels), node, self.shape.relations)
 
 
 class Ground(NamedTuple):
@@ -46,6 +48,10 @@ class Ground(NamedTuple):
     @property
     def room(self) -> Room:
         return self.offers.room
+
+    @property
+    def work(self) -> Work:
+        return self.neighbours.work
 
     def with_room(self, room: Room) -> "Ground":
         return self._replace(offers=Offers(room, self.nodes.whole, self.ranks))
@@ -104,6 +110,7 @@ def _domains(
     wanted = [*_affinity_keys(members), *topology]
     if not wanted:
         return
+    ground.work.spend_on_arrays(ground.room.size, 4 * (1 + len(wanted)))
     shape = members[0].shape
     capacity = ground.room.capacity(shape.requests, eligible.nodes(shape))
     alike = sum(member.shape is shape for member in members)
@@ -181,6 +188,7 @@ def _place_alike(
 ) -> bool:
     if ground.room.is_too_small(shape.requests):
         return False
+    ground.work.spend_on_arrays(ground.room.size, 2)
     offer = ground.offers.of((shape.number, eligible.name), shape.requests, eligible.nodes(shape))
     chosen = _choose(offer, len(members))
     if chosen is None:
@@ -197,9 +205,13 @@ def _place_each(
 ) -> bool:
     """One pod after the other, since each changes what its neighbours may do."""
     mask = eligible.nodes(shape)
+    constraints = ground.neighbours.constraints(shape.relations, mask)
     for member in members:
-        allowed = ground.neighbours.allowing(member.namespace, member.labels, shape.relations, mask)
-        column = ground.with_room(ground.room).offers.of(None, shape.requests, allowed).tightest(1)
+        ground.work.spend(40)
+        ground.work.spend_on_arrays(ground.room.size, 24)
+        allowed = constraints.allowed(member.namespace, member.labels)
+        offer = ground.offers.of((shape.number, eligible.name), shape.requests, mask)
+        column = offer.tightest_among(allowed)
         if column is None:
             return False
         take = Take(shape.requests, np.array([column]), np.array([1]))

@@ -1,12 +1,13 @@
 """The shape of a pod: all that decides on which nodes it can run, shared by all pods alike."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import count
 from typing import Any, Final
 
 import msgspec
 
-from bireme.scheduling.labels import any_term_selects, tolerates
+from bireme.scheduling.affinity_terms import CompiledRules, compile_rules
 from bireme.scheduling.objects import Json, Node, Pod
 from bireme.scheduling.requests import Amounts, pod_requests
 
@@ -14,7 +15,7 @@ UNSCHEDULABLE: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "No
 _REPELS: Final = ("NoSchedule", "NoExecute")
 
 
-class Relations(msgspec.Struct, frozen=True):
+class Relations(msgspec.Struct, frozen=True, dict=True):
     """What a pod demands of the pods beside it."""
 
     namespace: str
@@ -23,6 +24,11 @@ class Relations(msgspec.Struct, frozen=True):
     affinity: tuple[Json, ...] = ()
     anti_affinity: tuple[Json, ...] = ()
     spread: tuple[Json, ...] = ()
+
+    @cached_property
+    def rules(self) -> CompiledRules:
+        """The same, ready to be asked."""
+        return compile_rules(self.namespace, self.labels, self.affinity, self.anti_affinity, self.spread)
 
 
 class Shape:
@@ -38,13 +44,6 @@ class Shape:
         self.claims = (pod.metadata.namespace, *claim_names(pod))
         # Shapes that want the same nodes share what is known about those.
         self.place = msgspec.json.encode((self.terms, self.tolerations))
-
-    def allows(self, node: Node) -> bool:
-        """Whether the node's labels and taints let the pod in; resources are not looked at."""
-        name, labels = node.metadata.name, node.metadata.labels
-        if not all(any_term_selects(terms, name, labels) for terms in self.terms):
-            return False
-        return all(tolerates(self.tolerations, taint) for taint in repelling(node))
 
 
 def repelling(node: Node) -> list[Mapping[str, str]]:

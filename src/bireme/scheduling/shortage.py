@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bireme.api.scheduler import Queue
-from bireme.scheduling.neighbours import Neighbours
+from bireme.scheduling.neighbours import Neighbours, Residents
 from bireme.scheduling.placement import Ground, has_room, place
 from bireme.scheduling.reasons import Reason, Shortage, Waiting
 from bireme.scheduling.requests import PODS, show, total
@@ -42,8 +42,9 @@ def _fits_an_empty_node(state: State, queue: Queue, tracked: Tracked) -> bool:
 
 def empty_ground(state: State) -> Ground:
     """The cluster with nothing on it."""
-    nobody = Neighbours(state.nodes, lambda: (), (), state.namespaces)
-    return state.ground().with_room(state.nodes.whole)._replace(neighbours=nobody)
+    ground, nobody = state.ground(), Residents()
+    neighbours = Neighbours(state.nodes, lambda: nobody, ground.neighbours.matches, state.work, repels=False)
+    return ground.with_room(state.nodes.whole)._replace(neighbours=neighbours)
 
 
 def fits_empty_cluster(state: State, queue: Queue, pods: Sequence[Tracked]) -> bool:

@@ -4,14 +4,15 @@ What is held is derived from the pods alone: no counter can leak. A state that f
 that is built from the end result (a property of the tests).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from bireme.api.scheduler import GROUP_LABEL, SCHEDULER_NAME, PodGroup, Queue
+from bireme.scheduling.affinity_terms import Matches
 from bireme.scheduling.labels import Labels
-from bireme.scheduling.neighbours import Neighbours, Resident
+from bireme.scheduling.neighbours import Neighbours, Residents
 from bireme.scheduling.nodes import Nodes
 from bireme.scheduling.objects import Namespace, Node, Pod, Profiles
 from bireme.scheduling.offers import Offers
@@ -48,6 +49,13 @@ class State:
         self._repelling: set[str] = set()
         self._leaving: set[str] = set()
         self._ranks: Counts | None = None
+        self.work = self.nodes.work
+        # Few clusters have rules on neighbours: the index is built when one is asked first.
+        self._residents: Residents | None = None
+        # What came and went since; None went. Changes come on the event loop, and rules take time to compile.
+        self._moved: dict[str, Tracked | None] = {}
+        self._matches = Matches(self.namespaces, self.work)
+        self._matched: dict[str, Labels] = {}
 
     # Nodes.
 
@@ -98,6 +106,8 @@ class State:
         """Take a pod's room on its node, or give it back."""
         residents = self._on_node.setdefault(tracked.node, set())
         repels = tracked.shape.relations is not None and bool(tracked.shape.relations.anti_affinity)
+        if self._residents is not None:
+            self._moved[tracked.uid] = tracked if sign < 0 else None
         if sign < 0:
             residents.add(tracked.uid)
             if repels:
@@ -150,19 +160,25 @@ class State:
 
     def ground(self) -> Ground:
         """The cluster as it is now; plans copy it."""
-        repelling = list(self.residents(self._repelling))
-        neighbours = Neighbours(self.nodes, self.residents, repelling, self.namespaces)
+        if self._matched != self.namespaces:
+            self._matches = Matches(self.namespaces, self.work)
+            self._matched = dict(self.namespaces)
+        repels = any(self.pods[uid].node in self.nodes.columns for uid in self._repelling)
+        neighbours = Neighbours(self.nodes, self.residents, self._matches, self.work, repels=repels)
         offers = Offers(self.nodes.room, self.nodes.whole, self.ranks())
         return Ground(self.nodes, offers, neighbours, self.ranks())
 
-    def residents(self, uids: Iterable[str] | None = None) -> Iterator[Resident]:
+    def residents(self) -> Residents:
         """The pods on nodes, as neighbours see them."""
-        for uid in self.pods if uids is None else uids:
-            tracked = self.pods[uid]
-            column = self.nodes.columns.get(tracked.node)
-            if tracked.holds and column is not None:
-                metadata = tracked.pod.metadata
-                yield Resident(uid, metadata.namespace, metadata.labels, column, tracked.shape.relations)
+        if self._residents is None:
+            self._residents = Residents()
+            self._moved = {uid: each for uid, each in self.pods.items() if each.holds}
+        for uid, tracked in self._moved.items():
+            self._residents.remove(uid)
+            if tracked is not None:
+                self._residents.add(tracked.member.at(tracked.node))
+        self._moved = {}
+        return self._residents
 
     def ranks(self) -> Counts:
         """Each node's place by name, so that a choice among equals does not hang on history."""

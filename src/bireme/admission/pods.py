@@ -15,6 +15,7 @@ from bireme.api.names import is_dns_1123, is_qualified_name
 from bireme.api.paths import Path
 from bireme.api.quantity import Quantity, QuantityError, parse_quantity
 from bireme.api.scheduler import SCHEDULER_NAME
+from bireme.api.term_limits import excess_terms
 
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
@@ -90,6 +91,9 @@ def _check_overridden(
             out.error(
                 (*path, field), "queued", why, hint=f"remove `{field}`, or the queue of the job", at_key=True
             )
+    for each in excess_terms(spec, path):
+        hint = f"keep at most {each.limit}, or remove the queue of the job"
+        out.error(each.path, "too-many", each.message, hint=hint, at_key=True)
 
 
 def _refuse_scheduler(path: Path, out: Findings) -> None:

@@ -36,6 +36,7 @@ _PATIENT: Final = frozenset(
         "SchedulingGated",
         "WaitingForQuota",
         "WaitingForResources",
+        "WaitingForTurn",
         "WaitingForVictims",
     }
 )

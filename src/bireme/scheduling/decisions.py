@@ -39,6 +39,27 @@ class MakeAnew(msgspec.Struct, frozen=True):
     pods: tuple[str, ...]
 
 
+class Retry(msgspec.Struct, frozen=True):
+    """When a unit is tried again that used up the work of a whole round alone, so many times."""
+
+    tries: int
+    at: datetime
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """What a round that ran out of work leaves to the next one. Empty where all units were served."""
+
+    # Of each queue that was cut short, the units that were served since its first was.
+    served: dict[str, frozenset[Key]] = {}
+    # What was found of units that wait.
+    waiting: dict[Key, Waiting] = {}
+    # Units that go behind all others of their queue.
+    expensive: dict[Key, Retry] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.served or self.waiting or self.expensive)
+
+
 class Decisions(msgspec.Struct, frozen=True):
     starts: list[Start] = []
     evictions: list[Evict] = []
@@ -48,3 +69,5 @@ class Decisions(msgspec.Struct, frozen=True):
     waiting: dict[Key, Waiting] = {}
     # When to look again though nothing changed.
     wake_at: datetime | None = None
+    # To be handed to the next round.
+    backlog: Backlog = Backlog()

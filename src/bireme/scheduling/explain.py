@@ -44,6 +44,8 @@ _BY_GATE = (
     Reason.EXCEEDS_QUOTA_EVER,
     Reason.INSUFFICIENT_MEMBERS,
 )
+# Nothing on the cluster is known to help.
+_BY_WORK = (Reason.TOO_EXPENSIVE, Reason.WAITING_FOR_TURN)
 _BY_ROOM = (Reason.WAITING_FOR_RESOURCES, Reason.FRAGMENTED, Reason.WAITING_FOR_VICTIMS)
 
 
@@ -115,6 +117,8 @@ class _Search:
             waiting = decisions.waiting.get(self._key)
             if waiting is None or self._key in [each.unit for each in decisions.starts]:
                 return found
+            if waiting.reason in _BY_WORK:
+                return []
             victims = [uid for each in decisions.evictions if each.unit == self._key for uid in each.pods]
             if victims:
                 # They go by themselves; others that are leaving may still be in the way.

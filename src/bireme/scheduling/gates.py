@@ -83,7 +83,10 @@ def _selectors(policy: Policy, standing: Standing, queue: Queue) -> Iterator[Ref
 def _problem(state: State, tracked: Tracked) -> str:
     if tracked.pod.spec.resource_claims:
         return "resource claims can't be used with a queue"
+    if tracked.shape.excess:
+        return tracked.shape.excess
     namespace, *claims = tracked.shape.claims
+    state.work.spend(len(claims))
     for name in claims:
         reach = state.storage.reach(namespace, name)
         if isinstance(reach, Unusable):

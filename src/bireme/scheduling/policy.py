@@ -16,3 +16,5 @@ class Policy(msgspec.Struct, frozen=True):
     permissions: bool = True
     # How long a unit of which only a part could be bound is held, before its pods are made anew.
     binding_seconds: int = 120
+    # Steps of work that a round may do for one queue; about as many microseconds.
+    steps_per_queue: int = 250_000

@@ -18,6 +18,8 @@ class Reason(StrEnum):
     NOT_PERMITTED = "NotPermitted"
     EXCEEDS_QUOTA_EVER = "ExceedsQuotaEver"
     INSUFFICIENT_MEMBERS = "InsufficientMembers"
+    TOO_EXPENSIVE = "TooExpensive"
+    WAITING_FOR_TURN = "WaitingForTurn"
     WAITING_FOR_QUOTA = "WaitingForQuota"
     DOES_NOT_FIT_ANY_NODE = "DoesNotFitAnyNode"
     FRAGMENTED = "Fragmented"
@@ -159,6 +161,21 @@ INCOMPLETE: Final = Waiting(
     Reason.INSUFFICIENT_MEMBERS, "a part of it is bound, and pods are missing; it is held until those come"
 )
 """Of units whose binding was begun."""
+
+
+NOT_REACHED: Final = Waiting(
+    Reason.WAITING_FOR_TURN,
+    "the scheduler has not come to it yet: others of its queue take much work to place",
+)
+
+
+def too_expensive(steps: int, retry_at: datetime) -> Waiting:
+    """What is told of a unit that used up the work of a whole round alone."""
+    message = (
+        f"to find its place takes more than the {steps} steps that a round has for one queue; tried again at"
+        f" {show_time(retry_at)}. Fewer pods, or fewer rules on affinity, spread and volumes, take less"
+    )
+    return Waiting(Reason.TOO_EXPENSIVE, message)
 
 
 def show_time(moment: datetime) -> str:

@@ -1,4 +1,16 @@
-"""One round: what starts, what has to go, and why the rest waits."""
+"""One round: what starts, what has to go, and why the rest waits.
+
+A round does a bounded amount of work for each queue (`Policy.steps_per_queue`, see `work`). When a queue has
+used it, the round goes on with the other queues. It leaves the rest of the queue to the next round, which
+begins at once (`Decisions.backlog`, `Decisions.wake_at`):
+
+- The next round begins with the units of the queue that were not served, so each is served in turn.
+- A unit that uses up the whole work of a queue alone waits as TooExpensive, behind all others of its queue.
+  It is tried again after 1, 2, 4, … 60 s, one such unit per queue and round, with work of its own.
+- A unit that was not served keeps what was found of it before.
+
+Without a backlog, and as long as no queue is cut short, none of this changes a decision.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,36 +32,61 @@ from bireme.scheduling.backfill import (
     reserve_quota,
 )
 from bireme.scheduling.binding import begun, make_plan, overdue
-from bireme.scheduling.decisions import Decisions, Evict, Expire, MakeAnew, Start
+from bireme.scheduling.decisions import Backlog, Decisions, Evict, Expire, MakeAnew, Retry, Start
 from bireme.scheduling.durations import ends
 from bireme.scheduling.gates import closed_gates, over_quota, quota_message
 from bireme.scheduling.grounds import Grounds
 from bireme.scheduling.placement import Ground, Placement, place
 from bireme.scheduling.policy import Policy
-from bireme.scheduling.reasons import HELD, INCOMPLETE, Reason, Waiting, show_time, waits_for
+from bireme.scheduling.reasons import (
+    HELD,
+    INCOMPLETE,
+    NOT_REACHED,
+    Reason,
+    Waiting,
+    show_time,
+    too_expensive,
+    waits_for,
+)
 from bireme.scheduling.requests import Amounts, add
 from bireme.scheduling.room import Room
-from bireme.scheduling.shares import dominant_share, limits
+from bireme.scheduling.shares import dominant_share, limits, turn
 from bireme.scheduling.shortage import why_it_does_not_fit
 from bireme.scheduling.state import State
 from bireme.scheduling.turns import in_turn
 from bireme.scheduling.units import Key, Standing, Tracked, Unit, asked_by, lacking, standing
 from bireme.scheduling.victims import Item, Releases, fewest, fewest_alike, preemptible_items
+from bireme.scheduling.work import OverBudgetError
 
 # How many units that fit nowhere are asked for a known start, before the round goes on without.
 _RESERVATIONS_TRIED = 8
+_LONGEST_RETRY_SECONDS = 60
 
 
-def schedule(state: State, policy: Policy, now: datetime) -> Decisions:
-    """Decide on everything that waits. The same state, policy and time give the same decisions."""
-    return Round(state, policy, now).run()
+def schedule(
+    state: State,
+    policy: Policy,
+    now: datetime,
+    backlog: Backlog = Backlog(),  # noqa: B008 - frozen
+) -> Decisions:
+    """Decide on everything that waits. The same arguments give the same decisions.
+
+    `backlog` is that of the round before.
+    """
+    return Round(state, policy, now, backlog).run()
 
 
 class Round:
     """The ground as the decisions made so far leave it."""
 
-    def __init__(self, state: State, policy: Policy, now: datetime) -> None:
-        self.state, self.policy, self.now = state, policy, now
+    def __init__(
+        self,
+        state: State,
+        policy: Policy,
+        now: datetime,
+        backlog: Backlog = Backlog(),  # noqa: B008 - frozen
+    ) -> None:
+        self.state, self.policy, self.now, self._backlog = state, policy, now, backlog
         self.held: dict[str, Amounts] = {name: dict(amounts) for name, amounts in state.held.items()}
         self.decisions = Decisions([], [], [], [], {})
         self._grounds = Grounds(state)
@@ -65,14 +102,84 @@ class Round:
         self._takeable: dict[int, list[Item]] = {}
         self._evicted: set[str] = set()
         self._wake: list[datetime] = []
+        # Steps that were done for each queue.
+        self._used: dict[str, int] = {}
+        self._served: dict[str, set[Key]] = {}
+        self._not_served: dict[str, set[Key]] = {}
+        self._expensive: dict[Key, Retry] = {}
+        self._retried: set[str] = set()
 
     def run(self) -> Decisions:
-        """Serve every unit once."""
+        """Serve every unit once, as long as its queue has work left."""
         self._expire()
         skipped = self._go_on_with_begun()
-        for unit in in_turn(self.state, self.share, skipped):
+        for unit in in_turn(self.state, self.share, skipped, self._backlog):
+            self._serve_by_budget(unit)
+        backlog = self._leave_backlog()
+        return msgspec.structs.replace(
+            self.decisions,
+            waiting=self._in_order() if backlog or self._backlog else self.decisions.waiting,
+            wake_at=min(self._wake, default=None),
+            backlog=backlog,
+        )
+
+    # The work of a queue.
+
+    def _serve_by_budget(self, unit: Unit) -> None:
+        retry, most = self._backlog.expensive.get(unit.key), self.policy.steps_per_queue
+        if retry is not None:
+            if self.now < retry.at or unit.queue in self._retried:
+                self._put_off(unit, retry)
+                return
+            self._retried.add(unit.queue)
+        used = 0 if retry is not None else self._used.get(unit.queue, 0)
+        if used >= most:
+            self._not_served.setdefault(unit.queue, set()).add(unit.key)
+            self.decisions.waiting[unit.key] = self._backlog.waiting.get(unit.key, NOT_REACHED)
+            return
+        starts = len(self.decisions.starts)
+        self.state.work.begin(most - used)
+        try:
             self._serve(unit)
-        return msgspec.structs.replace(self.decisions, wake_at=min(self._wake, default=None))
+        except OverBudgetError:
+            if used == 0 and len(self.decisions.starts) == starts:
+                self._put_off(unit, self._next_retry(retry))
+            else:
+                self._not_served.setdefault(unit.queue, set()).add(unit.key)
+                self.decisions.waiting[unit.key] = self._backlog.waiting.get(unit.key, NOT_REACHED)
+        else:
+            self._served.setdefault(unit.queue, set()).add(unit.key)
+        finally:
+            self._used[unit.queue] = self._used.get(unit.queue, 0) + self.state.work.end()
+
+    def _next_retry(self, retry: Retry | None) -> Retry:
+        tries = retry.tries + 1 if retry is not None else 1
+        seconds = min(2 ** min(tries - 1, 10), _LONGEST_RETRY_SECONDS)
+        return Retry(tries, self.now + timedelta(seconds=seconds))
+
+    def _put_off(self, unit: Unit, retry: Retry) -> None:
+        self._expensive[unit.key] = retry
+        self.decisions.waiting[unit.key] = too_expensive(self.policy.steps_per_queue, retry.at)
+        self._wake.append(max(retry.at, self.now))
+
+    def _leave_backlog(self) -> Backlog:
+        """Note which queues were cut short; their rest is served in the next round, at once."""
+        served: dict[str, frozenset[Key]] = {}
+        for queue, missed in self._not_served.items():
+            before = self._backlog.served.get(queue, frozenset())
+            if missed - before:
+                served[queue] = before | self._served.get(queue, frozenset())
+        if served:
+            self._wake.append(self.now)
+        if not self._not_served and not self._expensive:
+            return Backlog()
+        return Backlog(served, dict(self.decisions.waiting), self._expensive)
+
+    def _in_order(self) -> dict[Key, Waiting]:
+        """What waits in the order of a round that serves all: people are told a place in line."""
+        units, waiting = self.state.units, self.decisions.waiting
+        keys = sorted(waiting, key=lambda key: (key in self._expensive, turn(units[key])))
+        return {key: waiting[key] for key in keys}
 
     def share(self, name: str) -> Fraction:
         """The queue's dominant share with what was decided so far."""
@@ -114,7 +221,7 @@ class Round:
             return
         self._wake.append(plan.since + timedelta(seconds=self.policy.binding_seconds))
         queue, pods = self.state.queues.get(unit.queue), standing(unit, self._going).first
-        found = self._place(self._grounds.now, queue, pods) if queue is not None and pods else None
+        found = self._place_begun(unit, queue, pods) if queue is not None and pods else None
         if found is not None:
             self._start(unit, pods, asked_by(pods), found, plan)
             # Evicted in the same round, the part that is bound would go, and the rest come.
@@ -122,7 +229,19 @@ class Round:
             return
         self.decisions.waiting[unit.key] = HELD if pods else INCOMPLETE
         if queue is not None:
-            self._grounds.keep_clear([self.state.eligible(each.shape, queue) for each in pods])
+            shapes = dict.fromkeys(each.shape for each in pods if not each.shape.excess)
+            self._grounds.keep_clear([self.state.eligible(shape, queue) for shape in shapes])
+
+    def _place_begun(self, unit: Unit, queue: Queue, pods: Sequence[Tracked]) -> Placement | None:
+        """Find a place within the work of the queue; what was begun goes first, and is tried each round."""
+        used = self._used.get(unit.queue, 0)
+        self.state.work.begin(self.policy.steps_per_queue - used)
+        try:
+            return self._place(self._grounds.now, queue, pods)
+        except OverBudgetError:
+            return None
+        finally:
+            self._used[unit.queue] = used + self.state.work.end()
 
     # Units that wait.
 
@@ -229,6 +348,8 @@ class Round:
         return self._ends
 
     def _place(self, ground: Ground, queue: Queue, pods: Sequence[Tracked]) -> Placement | None:
+        if any(each.shape.excess for each in pods):
+            return None
         members = [each.member for each in pods]
         return place(ground, members, self.state.eligible_for(queue), self.policy.topology)
 
@@ -330,10 +451,12 @@ class Round:
         """What may be taken, as far as it is on nodes that the pods could use."""
         priority = queue.spec.priority
         if priority not in self._takeable:
+            self.state.work.spend(len(self.state.pods) // 4)
             spared = self._going | self._completed
             self._takeable[priority] = preemptible_items(self.state, priority, self.held, spared)
         if not self._takeable[priority]:
             return []
+        self.state.work.spend(len(self._takeable[priority]) // 2)
         mask = np.zeros(self.state.nodes.room.size, dtype=bool)
         for shape in {each.shape for each in pods}:
             mask |= self.state.eligible(shape, queue)
@@ -353,11 +476,12 @@ class Round:
         # What did not fit before may fit into what more victims leave.
         self._unfit.clear()
         self._evicted |= set(uids)
-        self._grounds.let_go(victims)
-        if self._ahead is not None:
-            reserved = self._reservation(self._ahead, self._grounds.later.room, frozenset())
-            if reserved is not None:
-                self._grounds.reserve(reserved)
+        with self.state.work.uninterrupted():
+            self._grounds.let_go(victims)
+            if self._ahead is not None:
+                reserved = self._reservation(self._ahead, self._grounds.later.room, frozenset())
+                if reserved is not None:
+                    self._grounds.reserve(reserved)
 
     # Waiting.
 

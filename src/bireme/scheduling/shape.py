@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from bireme.api.paths import format_path
+from bireme.api.term_limits import excess_terms
 from bireme.scheduling.affinity_terms import CompiledRules, compile_rules
 from bireme.scheduling.objects import Json, Node, Pod
 from bireme.scheduling.requests import Amounts, pod_requests
@@ -34,13 +36,25 @@ class Relations(msgspec.Struct, frozen=True, dict=True):
 class Shape:
     """Requests and constraints. Two pods have the same Shape object if and only if they are alike."""
 
-    __slots__ = ("claims", "key", "number", "place", "relations", "requests", "terms", "tolerations")
+    __slots__ = (
+        "claims",
+        "excess",
+        "key",
+        "number",
+        "place",
+        "relations",
+        "requests",
+        "terms",
+        "tolerations",
+    )
 
     def __init__(self, key: bytes, number: int, pod: Pod, requests: Amounts) -> None:
         self.key, self.number, self.requests = key, number, requests
         self.terms = _node_terms(pod)
         self.tolerations = pod.spec.tolerations
         self.relations = _relations(pod)
+        # Why it has too many terms to be placed; empty if it has not.
+        self.excess = _excess(pod)
         self.claims = (pod.metadata.namespace, *claim_names(pod))
         # Shapes that want the same nodes share what is known about those.
         self.place = msgspec.json.encode((self.terms, self.tolerations))
@@ -66,6 +80,15 @@ def _node_terms(pod: Pod) -> list[list[Json]]:
     if required:
         terms.append(required.get("nodeSelectorTerms") or [])
     return terms
+
+
+def _excess(pod: Pod) -> str:
+    spec = {
+        "affinity": pod.spec.affinity,
+        "topologySpreadConstraints": pod.spec.topology_spread_constraints,
+    }
+    found = next(excess_terms(spec), None)
+    return f"{format_path(found.path)}: {found.message}" if found is not None else ""
 
 
 def _section(affinity: Json, name: str) -> Any:

@@ -206,6 +206,7 @@ class State:
 
     def _reachable(self, shape: Shape) -> Mask:
         namespace, *claims = shape.claims
+        self.work.spend(len(claims) * len(self.nodes.columns))
         mask = np.ones(self.nodes.room.size, dtype=bool)
         for name in claims:
             reach = self.storage.reach(namespace, name)

@@ -65,8 +65,8 @@ class Tracked:
         # Whether it takes room on a node.
         self.holds = bool(self.node) and not self.finished
         self.waits = not (self.node or self.finished or self.leaving or pod.spec.scheduling_gates)
-        # Whether nothing but room, labels and taints of nodes matters to it.
-        self.plain = len(shape.claims) == 1 and not pod.spec.resource_claims
+        # Whether nothing of its own can keep it from being placed.
+        self.plain = len(shape.claims) == 1 and not pod.spec.resource_claims and not shape.excess
         self.role = metadata.labels.get(ROLE_LABEL, "")
         self.order = (created(metadata), metadata.name)
         self.member = Member(metadata.uid, metadata.namespace, metadata.name, metadata.labels, shape)

@@ -172,6 +172,8 @@ class Releases:
                     self._here.append(column)
                     self._shapes.append(pod.shape)
             self._ends.append(len(self._here))
+        self._work = state.work
+        self._work.spend(len(self._here) // 2)
         self._columns = np.array(self._here, dtype=np.int64)
         self._amounts = _amounts(self._shapes)
         self._singles: dict[str, int] | None = None
@@ -201,6 +203,7 @@ class Releases:
     def _slice_freed(self, room: Room, part: slice) -> Room:
         more = room.copy()
         columns = self._columns[part]
+        self._work.spend_on_arrays(len(columns) + 2 * room.size, len(self._amounts))
         if len(columns):
             for name, amounts in self._amounts.items():
                 row = more.row(name)
@@ -234,6 +237,7 @@ class Releases:
 
     def _each(self, number: int) -> Iterator[tuple[int, Shape]]:
         part = self._slice(number)
+        self._work.spend(1 + part.stop - part.start)
         return zip(self._here[part], self._shapes[part], strict=True)
 
     def _slice(self, number: int) -> slice:
@@ -248,6 +252,7 @@ class Releases:
         return list({pod.uid: pod for pod in (*self.pods(numbers), *rest)}.values())
 
     def uids(self, prefix: int, needed: Sequence[int] = ()) -> frozenset[str]:
+        self._work.spend((self._ends[prefix] + len(needed)) // 8)
         return frozenset(pod.uid for pod in self.pods([*range(prefix), *needed]))
 
 

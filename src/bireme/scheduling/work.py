@@ -40,14 +40,14 @@ class Work:
         """Count operations on arrays of this length."""
         self.spend(operations * (1 + columns // _COLUMNS_PER_STEP))
 
-    @contextmanager
-    def limited(self, steps: int) -> Iterator[None]:
-        """Count from zero, and allow so many steps."""
+    def begin(self, steps: int) -> None:
+        """Count from zero, and allow so many steps until `end`."""
         self.used, self.limit = 0, steps
-        try:
-            yield
-        finally:
-            self.limit = None
+
+    def end(self) -> int:
+        """Take the limit away; return how many steps were done."""
+        self.limit = None
+        return self.used
 
     @contextmanager
     def uninterrupted(self) -> Iterator[None]:

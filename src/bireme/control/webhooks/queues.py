@@ -4,6 +4,7 @@ from typing import Final
 
 from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB, POD_GROUP, QUEUE, find_kind
 from bireme.api.scheduler import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, queue_named_by
+from bireme.api.term_limits import refuse_excess
 from bireme.control.quotas import quota_warning
 from bireme.control.webhooks.reviews import Object, Request, allow, deny
 from bireme.kube.client import Client
@@ -31,6 +32,8 @@ class QueueAccess:
         if self._is_our_child(request) or not self._names_a_queue_anew(request):
             return allow(request)
         assert request.object is not None
+        if excess := refuse_excess(request.object):
+            return deny(request, 422, "Invalid", excess)
         name, queue = _named(request.object)
         if name:
             try:

@@ -14,6 +14,7 @@ from bireme.apiserver.serving.gateway import ExecOptions, LogOptions, Session
 from bireme.node import shims
 from bireme.node.agent import Agent
 from bireme.node.keeper import Keeper
+from bireme.node.last_words import write_message
 from bireme.node.output import Wanted, read
 from bireme.node.seen import Object
 from bireme.node.shims import ShimError
@@ -175,7 +176,7 @@ def _end_input(keeper: Keeper, options: ExecOptions, session: Session) -> None:
         shims.close_input(keeper.folder, options.container)
     elif keeper.runs(options.container):
         message = "the client that sent standard input is gone, and has not sent all of it"
-        keeper.message_file(options.container).write_text(f"{message}\n")
+        write_message(keeper.message_file(options.container), f"{message}\n")
         shims.kill_container(keeper.folder, options.container)
 
 

@@ -12,6 +12,8 @@ from bireme.node.seen import Object, Seen
 from bireme.node.times import write_time
 
 _ADDRESSES: Final = ("hostIP", "hostIPs", "podIP", "podIPs")
+_REFUSED_CODE: Final = 128
+"""What container runtimes tell of a container that could not be created."""
 _OURS: Final = frozenset(
     {
         *_ADDRESSES,
@@ -60,7 +62,7 @@ def build_status(
     started = any(life.role == "main" and life.attempt >= 0 for life in lives)
     phase = _phase(pod, entries, ending, initialized=started, final=final)
     if final:
-        entries = _closed(lives, entries)
+        entries = _closed(lives, entries, ending or Ending())
     if ending is not None and ending.rejected and all(life.attempt < 0 for life in lives):
         entries = {}
     shown = (old.get("phase") or "Pending") if alive and phase in FINISHED else phase
@@ -184,16 +186,24 @@ def _waits(waiting: Waiting) -> Object:
     return {"waiting": {"reason": waiting.reason} | message}
 
 
-def _closed(lives: Sequence[Life], entries: Mapping[str, Object]) -> dict[str, Object]:
+def _closed(lives: Sequence[Life], entries: Mapping[str, Object], ending: Ending) -> dict[str, Object]:
     """The entries of a pod that has ended: whatever could have run has an end.
 
-    Main containers could once the init containers were through; of those, all up to the last that did.
+    Main containers could once the init containers were through; of those, all up to the last that did. One
+    that never started because the pod can't run here says why.
     """
     first = [life for life in lives if life.role != "main"]
     mains = [life for life in lives if life.role == "main"]
     through = not first or entries[first[-1].name]["ready"] or any(life.attempt >= 0 for life in mains)
     begun = [place for place, life in enumerate(first) if life.attempt >= 0]
     over = first[: begun[-1] + 1 if begun else 1] + (mains if through else [])
-    closed = {life.name for life in over if "terminated" not in entries[life.name]["state"]}
-    end = {"state": {"terminated": unknown_end()}}
-    return {name: entry | (end if name in closed else {}) for name, entry in entries.items()}
+    refused = unknown_end() | {"reason": ending.reason, "message": ending.message, "exitCode": _REFUSED_CODE}
+    ends = {
+        life.name: refused if ending.rejected and life.attempt < 0 else unknown_end()
+        for life in over
+        if "terminated" not in entries[life.name]["state"]
+    }
+    return {
+        name: entry | ({"state": {"terminated": ends[name]}} if name in ends else {})
+        for name, entry in entries.items()
+    }

@@ -117,6 +117,16 @@ def test_a_pod_that_can_t_run_here_fails_at_once() -> None:
     assert (node.starts, node.pod["status"]) == ([], status)
 
 
+def test_a_container_that_can_t_run_here_says_why_after_others_have_run() -> None:
+    node = ModelNode(build_pod(container("main"), init=(container("first"),)))
+    node.settle()
+    node.end("first", 0)
+    node.problems = (Problem("CreateContainerConfigError", "subPath: a link", "main", fatal=True),)
+    node.settle()
+    ended = node.pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["reason"], ended["message"]) == ("CreateContainerConfigError", "subPath: a link")
+
+
 # ---- ends, and beginning again
 
 

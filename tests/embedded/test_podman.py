@@ -12,65 +12,38 @@ import pytest
 
 from bireme.run.presence import wait_gone
 from support import images
-from support.commands import Bireme, daemon
+from support.commands import Bireme
 from support.control_plane import BinariesMissingError, find_kubectl
 from support.fixtures import unavailable
 from support.images import podman
+from support.ordinary_user import OrdinaryUser
+from support.podman_jobs import (
+    container,
+    containers,
+    job,
+    launcher_job,
+    play,
+    podman_daemon,
+    podman_user,
+    replica,
+)
 from support.terminals import Terminal
 
 pytestmark = pytest.mark.xdist_group("podman")
 SECONDS = 180.0
 
 
-@pytest.fixture(scope="module")
-def image() -> Iterator[str]:
-    with images.image(images.BUSYBOX) as name:
-        yield name
+@pytest.fixture(scope="module", params=["rootless", "root"])
+def user(request: pytest.FixtureRequest) -> Iterator[OrdinaryUser | None]:
+    """Whose podman it is; None for root's."""
+    with podman_user(request.param) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def bireme(tmp_path_factory: pytest.TempPathFactory, image: str) -> Iterator[Bireme]:
-    """A daemon whose driver is podman; no container is left behind it."""
-    assert image
-    with daemon(tmp_path_factory.mktemp("podman"), "--driver", "podman") as commands:
+def bireme(user: OrdinaryUser | None) -> Iterator[Bireme]:
+    with podman_daemon(user) as commands:
         yield commands
-    assert containers() == []
-
-
-def containers(uid: str = "") -> list[str]:
-    listed = podman("ps", "--all", "--filter", f"label=bireme.dev/pod-uid{'=' * bool(uid)}{uid}", "--quiet")
-    return listed.split()
-
-
-def job(name: str, *replicas: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch.tensorstack.dev/v1beta1",
-        "kind": "GenericJob",
-        "metadata": {"name": name},
-        "spec": {"replicaSpecs": list(replicas), **spec},
-    }
-
-
-def replica(
-    *containers: dict[str, Any], kind: str = "worker", replicas: int = 1, **spec: Any
-) -> dict[str, Any]:
-    template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": list(containers), **spec}}
-    return {
-        "type": kind,
-        "replicas": replicas,
-        "restartPolicy": {"policy": "Never"},
-        "template": template,
-    }
-
-
-def container(script: str, **fields: Any) -> dict[str, Any]:
-    command = {"command": ["sh", "-c", script]} if script else {}
-    return {"name": "main", "image": images.BUSYBOX, **command, **fields}
-
-
-def play(bireme: Bireme, manifest: dict[str, Any], code: int = 0) -> str:
-    """Run a job to its end; return what it printed."""
-    return bireme("run", "-f", "-", input=json.dumps(manifest), code=code).stdout
 
 
 def pod(bireme: Bireme, name: str) -> dict[str, Any]:
@@ -184,16 +157,10 @@ def test_an_image_that_can_not_be_had_is_told(bireme: Bireme) -> None:
     [
         ("exit 3", {}, 3, "Error"),
         ("kill -9 $$$$; echo alive", {}, 0, "Completed"),
-        (
-            "x=$(yes | head -c 200000000); echo $x | wc",
-            {"resources": {"limits": {"memory": "32Mi"}}},
-            137,
-            "OOMKilled",
-        ),
         ("", {"command": ["no-such-program"]}, 127, "StartError"),
         ("", {"command": ["no-such-program"], "tty": True}, 127, "StartError"),
     ],
-    ids=["exit", "first process can't kill itself", "memory", "no program", "no program on a terminal"],
+    ids=["exit", "first process can't kill itself", "no program", "no program on a terminal"],
 )
 def test_how_it_ended_is_in_the_status(
     bireme: Bireme, script: str, fields: dict[str, Any], code: int, reason: str
@@ -201,6 +168,22 @@ def test_how_it_ended_is_in_the_status(
     play(bireme, job("ends", replica(container(script, **fields))), code=code)
     ended = pod(bireme, "ends-worker-0")["status"]["containerStatuses"][0]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (code, reason)
+
+
+def test_a_memory_limit_is_applied_or_said_not_to_be(bireme: Bireme, user: OrdinaryUser | None) -> None:
+    """An ordinary user may have no cgroups for podman to use."""
+    limits = {"resources": {"limits": {"memory": "32Mi"}}}
+    main = container("x=$(yes | head -c 50000000); echo $x | wc -c", **limits)
+    manifest = json.dumps(job("grows", replica(main)))
+    if "memory" in podman("info", "--format={{.Host.CgroupControllers}}", user=user):
+        bireme("run", "-f", "-", input=manifest, code=137)
+        ended = pod(bireme, "grows-worker-0")["status"]["containerStatuses"][0]["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+    else:
+        done = bireme("run", "-f", "-", input=manifest)
+        assert (
+            "limits of memory are not applied: podman has no cgroup controller for them here" in done.stderr
+        )
 
 
 def kubectl(bireme: Bireme, *arguments: str) -> list[str]:
@@ -257,7 +240,7 @@ def test_a_container_reads_what_it_is_sent(bireme: Bireme) -> None:
     bireme("delete", name)
 
 
-def test_a_container_is_asked_to_end_before_it_is_killed(bireme: Bireme) -> None:
+def test_a_container_is_asked_to_end_before_it_is_killed(bireme: Bireme, user: OrdinaryUser | None) -> None:
     polite = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done"
     name = begin(bireme, job("polite", replica(container(polite))), "up")
     following = bireme.start("logs", "-f", name)
@@ -265,15 +248,15 @@ def test_a_container_is_asked_to_end_before_it_is_killed(bireme: Bireme) -> None
     bireme("delete", name)
     output, _ = following.communicate(timeout=SECONDS)
     assert "bye" in output
-    assert containers(uid) == []
+    assert containers(user, uid) == []
 
 
 @pytest.mark.long
-def test_one_that_does_not_listen_is_killed(bireme: Bireme) -> None:
+def test_one_that_does_not_listen_is_killed(bireme: Bireme, user: OrdinaryUser | None) -> None:
     name = begin(bireme, job("deaf", replica(container("trap '' TERM; echo up; sleep 1000"))), "up")
     uid = pod(bireme, f"{name}-worker-0")["metadata"]["uid"]
     bireme("delete", name)
-    assert containers(uid) == []
+    assert containers(user, uid) == []
 
 
 def test_a_container_survives_the_daemon_and_is_found_again(bireme: Bireme) -> None:
@@ -294,13 +277,13 @@ def test_a_container_survives_the_daemon_and_is_found_again(bireme: Bireme) -> N
     assert (ended["exitCode"], ended["reason"]) == (4, "Error")
 
 
-def test_nothing_is_left_of_a_pod_whose_shim_is_killed(bireme: Bireme) -> None:
+def test_nothing_is_left_of_a_pod_whose_shim_is_killed(bireme: Bireme, user: OrdinaryUser | None) -> None:
     name = begin(bireme, job("lost", replica(container("echo up; sleep 1000"))), "up")
     uid = pod(bireme, f"{name}-worker-0")["metadata"]["uid"]
     state = json.loads((bireme.data / f"node/pods/{uid}/state.json").read_text())
     os.kill(state["shim"]["pid"], signal.SIGKILL)
     bireme("wait", name, "--for", "failed", "--timeout", "3m")
-    until(lambda: containers(uid) == [])
+    until(lambda: containers(user, uid) == [])
     bireme("delete", name)
 
 
@@ -318,29 +301,46 @@ def test_a_driver_that_is_none_is_refused(bireme: Bireme) -> None:
     assert "'docker' is not a driver: use process or podman" in done.stderr
 
 
-def test_a_program_runs_commands_in_other_pods(bireme: Bireme) -> None:
+def test_a_launcher_runs_commands_in_its_workers(bireme: Bireme) -> None:
     """As mpirun does it: the agent needs nothing of an image but a shell and a few programs."""
     ask = (
-        "until bireme-agent far-server-0 true 2>/dev/null; do sleep 0.1; done;"
-        " echo handed in | bireme-agent far-server-0 'cat; hostname; echo aside >&2; exit 3'; echo code $?;"
-        " bireme-agent far-server-9 true; echo code $?"
+        "echo handed in | bireme-agent far-worker-0 'cat; hostname; echo aside >&2; exit 3'; echo code $?;"
+        " bireme-agent --free-port | wc -l; unset BIREME_AGENT_WAITS;"
+        " bireme-agent far-worker-9 true; echo code $?"
     )
-    manifest = job(
-        "far",
-        replica(container("sleep 1000"), kind="server"),
-        replica(container(ask), kind="client"),
-        successRules=[{"client": [0]}],
-        cleanUpPolicy="All",
-    )
-    told = [line.partition("| ")[2] for line in play(bireme, manifest).splitlines()]
-    assert sorted(told[:3]) == ["aside", "far-server-0", "handed in"]
-    assert told[3] == "code 3"
+    told = [line.partition("| ")[2] for line in play(bireme, launcher_job("far", ask)).splitlines()]
+    assert sorted(told[:3]) == ["aside", "far-worker-0", "handed in"]
+    assert told[3:5] == ["code 3", "1"]
     assert told[-1] == "code 255"
-    assert any("far-server-9" in line for line in told)
+    assert any("far-worker-9" in line for line in told)
+
+
+def test_a_command_in_a_worker_gets_its_callers_signals_and_goes_with_it(bireme: Bireme) -> None:
+    ask = (
+        "loop='trap \"echo got TERM; exit 9\" TERM; echo up; while :; do sleep 0.1; done';"
+        ' bireme-agent sig-worker-0 "$loop" >/out & call=$!; until grep -q up /out; do sleep 0.1; done;'
+        " kill $call; wait $call; echo code $?; cat /out;"
+        " bireme-agent sig-worker-0 'echo $$$$ >/pid; exec sleep 1000' & call=$!;"
+        " until bireme-agent sig-worker-0 'test -s /pid'; do sleep 0.1; done;"
+        " kill -9 $call; until bireme-agent sig-worker-0 '! kill -0 $$(cat /pid)'; do sleep 0.1; done;"
+        " echo gone"
+    )
+    told = [line.partition("| ")[2] for line in play(bireme, launcher_job("sig", ask)).splitlines()]
+    assert [line for line in told if line in ("code 9", "got TERM", "gone")] == ["code 9", "got TERM", "gone"]
+
+
+def test_many_calls_at_a_time_each_get_their_own_answer(bireme: Bireme) -> None:
+    ask = (
+        "for n in $(seq 1 40); do (x=$(echo $n | bireme-agent many-worker-0 'read n; echo $n; exit $n');"
+        " echo $n $? $x) & done; wait"
+    )
+    told = [line.partition("| ")[2].split() for line in play(bireme, launcher_job("many", ask)).splitlines()]
+    assert sorted(int(line[0]) for line in told) == [*range(1, 41)]
+    assert [line for line in told if not line[0] == line[1] == line[2]] == []
 
 
 @pytest.mark.long
-def test_an_mpi_job_runs_in_its_image(bireme: Bireme) -> None:
+def test_an_mpi_job_runs_in_its_image(bireme: Bireme, user: OrdinaryUser | None) -> None:
     code = (
         "from mpi4py import MPI; w = MPI.COMM_WORLD;"
         " print('sum', w.allreduce(w.rank), w.size, MPI.Get_processor_name(), flush=True)"
@@ -365,7 +365,7 @@ def test_an_mpi_job_runs_in_its_image(bireme: Bireme) -> None:
             "runPolicy": {"cleanUpWorkers": "all"},
         },
     }
-    with images.image(images.MPI, images.mpi_files(), path=f"{images.VENV}/bin:/usr/bin:/bin"):
+    with images.image(images.MPI, images.mpi_files(), path=f"{images.VENV}/bin:/usr/bin:/bin", user=user):
         lines = [line.partition("| ")[2].split() for line in play(bireme, manifest).splitlines()]
     sums = [line for line in lines if line[:1] == ["sum"]]
     assert [line[1:3] for line in sums] == [["6", "4"]] * 4

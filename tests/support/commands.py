@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bireme.node.shim.tree import all_processes
 from support.here import eventually
+from support.ordinary_user import OrdinaryUser
 from support.reaper import watch_over
 from support.terminals import PATIENCE_SECONDS, Terminal
 
@@ -25,25 +26,32 @@ PAUSED = (
 
 
 class Bireme:
-    """Runs commands with a home below `folder`; the daemon of that home is theirs."""
+    """Runs commands with a home below `folder`; the daemon of that home is theirs.
 
-    def __init__(self, folder: Path) -> None:
+    `user` is the ordinary user who runs them, instead of whoever runs the tests.
+    """
+
+    def __init__(self, folder: Path, user: OrdinaryUser | None = None) -> None:
         self.home = folder / "home"
         self.work = folder / "work"
+        self._program = [*(user.prefix if user else ()), str(BIREME)]
+        self._variables = user.environment if user else {}
         for each in (self.home, self.work):
             each.mkdir(parents=True, exist_ok=True)
+            if user is not None:
+                os.chown(each, user.uid, user.uid)
         watch_over(folder)
         self.data = self.home / ".local/state/bireme"
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("LANG", "PYTHONPYCACHEPREFIX") if name in os.environ}
         path = f"{BIREME.parent}:{os.environ['PATH']}"
-        return {**kept, "HOME": str(self.home), "PATH": path, **more}
+        return {**kept, "HOME": str(self.home), "PATH": path, **self._variables, **more}
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start a command; its output and talk are pipes."""
         return subprocess.Popen(
-            [str(BIREME), *args],
+            [*self._program, *args],
             cwd=self.work,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
@@ -79,7 +87,7 @@ class Bireme:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; another exit code than this fails, unless it is None."""
         result = subprocess.run(
-            [str(BIREME), *args],
+            [*self._program, *args],
             cwd=self.work,
             env=self.environment(**environ),
             input=input,
@@ -107,9 +115,10 @@ class Bireme:
         eventually(lambda: not self.strays(), self.strays)
 
     def strays(self) -> list[str]:
-        """What runs beside the daemon and its own children."""
+        """What runs beside the daemon, its own children, and what it has in podman's namespaces."""
         daemon: int = json.loads((self.data / "daemon.json").read_bytes())["pid"]
         own = {each.pid for each in all_processes() if daemon in (each.pid, each.parent)}
+        own |= {pid for pid in self._pids() if _name(pid) == "bireme-userns"}
         return sorted(_command_line(pid) for pid in self._pids() if pid not in own)
 
     def processes(self) -> list[str]:
@@ -117,7 +126,12 @@ class Bireme:
         return sorted(_command_line(pid) for pid in self._pids())
 
     def _pids(self) -> list[int]:
-        return [pid for pid in _pids() if pid != os.getpid() and self._is_ours(pid)]
+        # The process that rootless podman keeps its namespaces in is podman's own, and outlives containers.
+        return [
+            pid
+            for pid in _pids()
+            if pid != os.getpid() and self._is_ours(pid) and _name(pid) != "podman pause"
+        ]
 
     def _is_ours(self, pid: int) -> bool:
         mark = str(self.home).encode()
@@ -129,9 +143,9 @@ class Bireme:
 
 
 @contextlib.contextmanager
-def daemon(folder: Path, *options: str) -> Iterator[Bireme]:
+def daemon(folder: Path, *options: str, user: OrdinaryUser | None = None) -> Iterator[Bireme]:
     """A home with a daemon in it, which leaves nothing behind."""
-    bireme = Bireme(folder)
+    bireme = Bireme(folder, user)
     bireme("up", *options)
     try:
         yield bireme
@@ -142,6 +156,12 @@ def daemon(folder: Path, *options: str) -> Iterator[Bireme]:
 
 def _pids() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _command_line(pid: int) -> str:

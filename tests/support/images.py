@@ -11,30 +11,41 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from support.fixtures import unavailable
+from support.ordinary_user import OrdinaryUser
 
 BUSYBOX = "localhost/bireme-test-busybox:1"
 MPI = "localhost/bireme-test-mpi:1"
 VENV = Path(sys.prefix)
 _APPLETS = [
     "awk",
+    "basename",
     "cat",
     "chmod",
+    "chown",
+    "cmp",
     "cp",
+    "cut",
+    "date",
     "dd",
+    "dirname",
     "echo",
     "env",
     "expr",
     "false",
+    "find",
     "grep",
     "head",
     "hostname",
     "httpd",
     "id",
     "kill",
+    "ln",
     "ls",
     "mkdir",
     "mkfifo",
+    "mknod",
     "mktemp",
+    "mount",
     "mv",
     "nc",
     "od",
@@ -43,21 +54,30 @@ _APPLETS = [
     "pwd",
     "readlink",
     "rm",
+    "rmdir",
     "sed",
     "seq",
     "sh",
     "sleep",
     "sort",
+    "stat",
     "stty",
     "tail",
+    "tee",
     "test",
+    "timeout",
     "touch",
     "tr",
     "true",
+    "truncate",
     "tty",
+    "umount",
+    "uniq",
+    "unlink",
     "wc",
     "wget",
     "which",
+    "xargs",
     "yes",
 ]
 _LEFT_OUT = {"test", "tests", "site-packages", "idlelib", "lib2to3", "ensurepip", "tkinter", "__pycache__"}
@@ -73,8 +93,10 @@ def need_podman() -> None:
         raise unavailable("the driver podman needs root")
 
 
-def podman(*arguments: str, check: bool = True) -> str:
-    """Run podman to its end; return what it prints."""
+def podman(*arguments: str, check: bool = True, user: OrdinaryUser | None = None) -> str:
+    """Run podman to its end, a user's or that of whoever runs the tests; return what it prints."""
+    if user is not None:
+        return user.podman(*arguments, check=check)
     command = ["podman", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert not check or done.returncode == 0, f"{command}: {done.stderr}"
@@ -82,11 +104,16 @@ def podman(*arguments: str, check: bool = True) -> str:
 
 
 @contextlib.contextmanager
-def image(name: str, files: Iterable[Path] = (), *, path: str = "/bin") -> Iterator[str]:
+def image(
+    name: str, files: Iterable[Path] = (), *, path: str = "/bin", user: OrdinaryUser | None = None
+) -> Iterator[str]:
     """An image with busybox and these files, at their own places, with the libraries that they need."""
     need_podman()
-    command = ["podman", "import", "--quiet", "--change", f"ENV PATH={path}", "-", name]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as importing:
+    prefix, env = (user.prefix, user.variables()) if user is not None else ([], None)
+    command = [*prefix, "podman", "import", "--quiet", "--change", f"ENV PATH={path}", "-", name]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env, cwd="/"
+    ) as importing:
         assert importing.stdin is not None
         with tarfile.open(fileobj=importing.stdin, mode="w|") as tar:
             _fill(tar, list(files))
@@ -94,7 +121,7 @@ def image(name: str, files: Iterable[Path] = (), *, path: str = "/bin") -> Itera
     try:
         yield name
     finally:
-        podman("rmi", "--force", name, check=False)
+        podman("rmi", "--force", name, check=False, user=user)
 
 
 def mpi_files() -> list[Path]:

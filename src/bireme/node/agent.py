@@ -241,4 +241,4 @@ def _clear(folder: PodFolder) -> None:
     shims.clear(folder.path.name, state)
     podman.remove(podman.containers(folder))
     Limits().clear(folder.path.name)
-    folder.remove()
+    podman.remove_folder(folder)

@@ -30,7 +30,7 @@ from bireme.node.submitter import (
     merge_variables,
 )
 from bireme.node.substitutes import NOTHING, Needs, Substitutes, needs_of
-from bireme.node.volumes import VolumeError, is_in_memory, part_of, tmpfs_sizes
+from bireme.node.volumes import VolumeError, find_sub_path, is_in_memory, is_written, tmpfs_sizes
 from bireme.planning.identity import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
 
 CONFIG_ERROR: Final = "CreateContainerConfigError"
@@ -230,15 +230,14 @@ class ProcessDriver:
         hosts = folder.path / "hosts"
         if hosts.exists():
             mounts.append({"source": str(hosts), "target": "/etc/hosts"})
+        written = written_volumes(pod)
         for mount in container.get("volumeMounts") or ():
-            try:
-                source = part_of(volumes[mount["name"]], mount, values)
-            except VolumeError as error:
-                problem = Problem(CONFIG_ERROR, str(error), container["name"], fatal=error.is_fatal)
-                raise UnstartableError(problem) from error
+            name = mount["name"]
             mounts.append(
                 {
-                    "source": str(source),
+                    "source": str(volumes[name]),
+                    "sub_path": sub_path(container, mount, volumes[name], values, is_written=name in written),
+                    "is_written": name in written,
                     "target": mount["mountPath"],
                     "read_only": mount.get("readOnly", False),
                 }
@@ -301,13 +300,27 @@ def write_hosts(path: Path, entries: Mapping[str, str], aliases: Sequence[Object
     path.write_text("\n".join(lines) + "\n")
 
 
-def sub_path(pod: Object, container: Object, mount: Object) -> str:
-    path: str = mount.get("subPath") or ""
-    if expression := mount.get("subPathExpr"):
-        plain = {each["name"]: each.get("value", "") for each in container.get("env") or ()}
-        plain.setdefault("POD_NAME", pod["metadata"]["name"])
-        path = expand([expression], plain)[0]
-    return path
+def written_volumes(pod: Object) -> frozenset[str]:
+    """The names of a pod's volumes whose content the node agent writes."""
+    return frozenset(volume["name"] for volume in pod["spec"].get("volumes") or () if is_written(volume))
+
+
+def sub_path(
+    container: Object,
+    mount: Object,
+    volume: Path,
+    values: Mapping[str, str],
+    *,
+    is_written: bool,
+    mode: int = 0o755,
+) -> str:
+    """The part of a volume that a mount shows, empty for all of it. Raises UnstartableError."""
+    try:
+        return find_sub_path(volume, mount, values, is_written=is_written, mode=mode)
+    except VolumeError as error:
+        name = container["name"]
+        message = f"container {name}: {error}"
+        raise UnstartableError(Problem(CONFIG_ERROR, message, name, fatal=error.is_fatal)) from error
 
 
 def _kept(own: Mapping[str, str]) -> dict[str, str]:

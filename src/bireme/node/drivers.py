@@ -44,8 +44,11 @@ class Drivers:
         orders = self._process.pod_orders(pod, network)
         if not podman.is_used(self._folder.pod(pod["metadata"]["uid"])):
             return orders
-        # Podman mounts for all pods, and gives each container what it shares with nobody.
-        return orders | {"ipc": False, "tmpfs": {}}
+        return orders | self._podman.pod_orders(pod)
+
+    def entry(self, pod: Object, origin: Origin) -> tuple[str, ...]:
+        """The command that runs another one in the user namespace of a pod's shim; empty for its own."""
+        return self._podman.entry if self._wanted(pod, origin) == podman.PODMAN else ()
 
     async def start_order(
         self,
@@ -73,12 +76,15 @@ class Drivers:
         return [*notices, *describe_user(pod, here)]
 
     def _choose(self, pod: Object, origin: Origin) -> str:
-        own = (pod["metadata"].get("annotations") or {}).get(DRIVER)
-        chosen: str = own or origin.driver or self._default
+        chosen = self._wanted(pod, origin)
         if chosen not in NAMES:
             message = f"annotation {DRIVER}: {chosen!r} is not a driver: use {' or '.join(NAMES)}"
             raise UnstartableError(Problem(RUN_ERROR, message, fatal=True))
         return chosen
+
+    def _wanted(self, pod: Object, origin: Origin) -> str:
+        own: str | None = (pod["metadata"].get("annotations") or {}).get(DRIVER)
+        return own or origin.driver or self._default
 
     def complete(self, folder: PodFolder, name: str, record: dict[str, Any]) -> None:
         """Add to the record of a container that has ended what its shim can't know.
@@ -103,3 +109,7 @@ class Drivers:
         podman.remove(podman.containers(folder))
         remove(Path(each) for each in shims.read_cgroups(folder))
         self._process.limits.clear(pod["metadata"]["uid"])
+
+    def remove(self, folder: PodFolder) -> None:
+        """Remove a pod's folder. Idempotent."""
+        podman.remove_folder(folder)

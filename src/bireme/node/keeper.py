@@ -241,7 +241,7 @@ class Keeper:
         folder = self.folder
         if self._pod["status"].get("phase") in FINISHED:
             self.folder, self.is_departed = self._node_folder.keep_output(folder), True
-        folder.remove()
+        self._driver.remove(folder)
 
     def open_output(self, container: str, attempt: int) -> tuple[Path, BinaryIO]:
         """What a container wrote, open, since it may be put aside at any time. Raises FileNotFoundError."""
@@ -422,7 +422,8 @@ class Keeper:
 
     async def _join(self, job: Object | None) -> dict[str, Any] | None:
         """Give the pod its address; return what its shim needs for that."""
-        network = await self._networks.join(self._pod, self.folder, job)
+        entry = self._driver.entry(self._pod, read_origin(job))
+        network = await self._networks.join(self._pod, self.folder, job, entry)
         self._pod_ips = (self._networks.address(self._pod),)
         return network
 

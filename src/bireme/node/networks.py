@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -57,18 +58,25 @@ class Networks:
         self._folder, self._machine = folder, here
         self._members: dict[str, dict[str, Member]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._entries: dict[str, tuple[str, ...]] = {}
 
-    async def join(self, pod: Object, folder: PodFolder, job: Object | None) -> dict[str, Any] | None:
-        """Give a pod its address and its name; return what its shim needs, None for the machine's network."""
+    async def join(
+        self, pod: Object, folder: PodFolder, job: Object | None, entry: Sequence[str] = ()
+    ) -> dict[str, Any] | None:
+        """Give a pod its address and its name; return what its shim needs, None for the machine's network.
+
+        `entry` is the command that runs another one in the user namespace that the network is to belong to;
+        without one the network has its own.
+        """
         job_uid = job["metadata"]["uid"] if job is not None else pod["metadata"]["uid"]
         place: dict[str, Any] | None = None
         if job is not None and self._machine.isolation != "none" and _needs_network(job):
             async with self._locks.setdefault(job_uid, asyncio.Lock()):
-                holder = await self._holder(job_uid)
+                holder = await self._holder(job_uid, entry)
             address = self._address(job_uid, folder)
             port = f"v{address.rpartition('10.88.')[2].replace('.', 'x')}"
             user = self._machine.isolation == "user"
-            place = {"holder": holder, "user": user, "address": address, "port": port}
+            place = {"holder": holder, "user": user, "mounts": bool(entry), "address": address, "port": port}
         member = Member(pod, folder, place["address"] if place else LOOPBACK)
         members = self._members.setdefault(job_uid, {})
         members[pod["metadata"]["uid"]] = member
@@ -155,14 +163,20 @@ class Networks:
 
     # ---- holders
 
-    async def _holder(self, job_uid: str) -> int:
+    async def _holder(self, job_uid: str, entry: Sequence[str]) -> int:
         folder = self._folder / job_uid
+        if self._entries.setdefault(job_uid, tuple(entry)) != tuple(entry):
+            raise NetworkError(
+                "pods of the drivers process and podman can't share the network of a job that an ordinary"
+                " user runs: choose one driver for all of its pods"
+            )
         if (pid := _alive(folder)) is not None:
             return pid
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in ("holder.json", "failed"):
             (folder / name).unlink(missing_ok=True)
         command = [
+            *entry,
             sys.executable,
             "-I",
             "-S",
@@ -170,7 +184,7 @@ class Networks:
             _PROGRAM,
             str(ROOT),
             str(folder),
-            self._machine.isolation,
+            "podman" if entry else self._machine.isolation,
         ]
         with (folder / "log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -197,6 +211,7 @@ class Networks:
         with contextlib.suppress(OSError):
             folder.rmdir()
         self._locks.pop(job_uid, None)
+        self._entries.pop(job_uid, None)
 
 
 def _aliases(pod: Object) -> list[Object]:

@@ -24,20 +24,14 @@ from bireme.api.quantity import QuantityError, parse_quantity
 from bireme.api.volume_paths import is_file_mode, no_backsteps, unreserved
 from bireme.node.downward import field_value, resource_value
 from bireme.node.environment import Sources, expand
+from bireme.node.shim import subpath
 
 Manifest = dict[str, Any]
 
 _DATA: Final = "..data"
 _MEMORY: Final = "Memory"
-_SERVED: Final = (
-    "emptyDir",
-    "configMap",
-    "secret",
-    "downwardAPI",
-    "projected",
-    "hostPath",
-    "persistentVolumeClaim",
-)
+_WRITTEN: Final = ("configMap", "secret", "downwardAPI", "projected")
+_SERVED: Final = ("emptyDir", *_WRITTEN, "hostPath", "persistentVolumeClaim")
 
 
 class VolumeError(Exception):
@@ -162,23 +156,30 @@ class Volumes:
             yield File(item["path"], text.encode(), item.get("mode", mode))
 
 
-def part_of(place: Path, mount: Manifest, values: Mapping[str, str]) -> Path:
-    """What a mount shows of a volume: all, or a part, which is made where it is missing.
+def is_written(volume: Manifest) -> bool:
+    """Whether the node agent writes a volume's content; containers must only read it, as on a cluster."""
+    return any(kind in volume for kind in _WRITTEN)
 
-    `values` are the container's variables. Raises VolumeError.
+
+def find_sub_path(
+    volume: Path, mount: Manifest, values: Mapping[str, str], *, is_written: bool, mode: int = 0o755
+) -> str:
+    """Return the part of a volume that a mount shows, relative to it; empty for all. Raises VolumeError.
+
+    `values` are the container's variables. Missing directories are made with `mode`. It is opened again by
+    the process that mounts it: a container may change the volume at any time.
     """
-    path = (
-        expand([mount["subPathExpr"]], values)[0] if mount.get("subPathExpr") else mount.get("subPath") or ""
-    )
-    if path.startswith("/") or ".." in Path(path).parts:
-        raise VolumeError(f"volume {mount['name']}: {path} is not below it", is_fatal=True)
-    part = place / path
-    if not part.exists():
-        try:
-            part.mkdir(mode=0o755, parents=True)
-        except OSError as error:
-            raise VolumeError(f"volume {mount['name']}: {path}: {error.strerror}") from error
-    return part
+    expression = mount.get("subPathExpr")
+    path: str = expand([expression], values)[0] if expression else mount.get("subPath") or ""
+    if not path:
+        return ""
+    field = f"subPathExpr {expression!r}" if expression else "subPath"
+    try:
+        os.close(subpath.open_beneath(str(volume), path, is_written=is_written, mode=mode))
+    except OSError as error:
+        is_fatal = isinstance(error, subpath.SubPathError)
+        raise VolumeError(f"volume {mount['name']}: {field}: {error.strerror}", is_fatal=is_fatal) from error
+    return path
 
 
 def _items(what: str, data: Mapping[str, bytes] | None, source: Manifest, mode: int) -> Iterator[File]:

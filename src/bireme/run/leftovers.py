@@ -49,7 +49,7 @@ def end(folder: Path, seconds: float) -> int:
 
 
 def _holds_network(pid: int, folder: Path) -> bool:
-    return _serves(pid, f"{folder / 'node/networks'}/".encode())
+    return any(_serves(pid, f"{folder / 'node'}/{name}".encode()) for name in ("networks/", "userns"))
 
 
 def _serves(pid: int, mark: bytes) -> bool:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from bireme.node.driver import UnstartableError
-from bireme.node.podman.arguments import Host, Image, Mount, Wanted, build_run, handed_over, runs_as_root
+from bireme.node.podman.arguments import Host, Image, Mount, Wanted, build_run, runs_as_root
 from bireme.node.podman.attendant import is_unheard
 from bireme.node.podman.driver import own_limits
-from bireme.node.podman.images import Images, complaint, read_image
+from bireme.node.podman.images import Images, complaint, describe_invalid, read_image
+from bireme.node.podman.variables import describe_refused, hand_over
 
 HOST = Host(frozenset({"memory", "cpu"}), ("nofile=1:2",), 1 << 20)
 
@@ -46,7 +47,10 @@ def wanted(pod: dict[str, Any] | None = None, **container: Any) -> Wanted:
         (wanted(securityContext={"privileged": True}), ["--privileged"]),
         (wanted({"hostIPC": True, "hostPID": True}), ["--ipc=host", "--pid=host"]),
         (wanted(workingDir="/w"), ["--workdir=/w"]),
-        (wanted()._replace(command=["a b", "c"], args=["d"]), ['--entrypoint=["a b", "c"]', "i:1", "d"]),
+        (
+            wanted()._replace(command=["a b", "c"], args=["d"]),
+            ['--entrypoint=["a b", "c"]', "--", "i:1", "d"],
+        ),
         (wanted()._replace(gpus=["G1"]), ["--device=nvidia.com/gpu=G1"]),
         (
             wanted()._replace(mounts=[Mount('/a,b"', "/c", read_only=True)]),
@@ -69,16 +73,54 @@ def test_limits_are_left_out_where_podman_can_not_set_them() -> None:
     assert not any(word.startswith("--memory") for word in words)
 
 
-def test_values_stay_off_the_command_line_but_for_those_that_podman_would_obey() -> None:
-    env = {"TOKEN": "secret", "PATH": "/p", "LD_PRELOAD": "/x", "HOME": "/h"}
-    words = build_run(wanted()._replace(env=env), Image(), HOST)
-    assert [word for word in words if word.startswith("--env")] == [
-        "--env=TOKEN",
-        "--env=PATH=/p",
-        "--env=LD_PRELOAD=/x",
-        "--env=HOME=/h",
-    ]
-    assert handed_over(env) == {"TOKEN": "secret"}
+def test_no_value_is_in_the_command_line() -> None:
+    env = {
+        "TOKEN": "two\nlines",
+        "PATH": "/p",
+        "LD_PRELOAD": "/x",
+        "HOME": "/h",
+        "GOOGLE_KEY": "1",
+        "GODEBUG": "x=1",
+    }
+    words = build_run(wanted()._replace(env=env, env_file="/file"), Image(), HOST)
+    given = [word for word in words if word.startswith("--env")]
+    assert given == ["--env=TOKEN", "--env=GOOGLE_KEY", "--env-file=/file"]
+    handed = hand_over(env)
+    assert handed.environment == {"TOKEN": "two\nlines", "GOOGLE_KEY": "1"}
+    assert handed.render() == "PATH=/p\nLD_PRELOAD=/x\nHOME=/h\nGODEBUG=x=1\n"
+    assert describe_refused(env) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LD_PRELOAD", "a\nb"),
+        ("PATH", "a\rb"),
+        ("XDG_DATA", "x" * 70_000),
+        ("#", "comment"),
+        (" A", "white space"),
+        ("GODEBUG", '"quoted"'),
+    ],
+)
+def test_a_variable_that_podman_would_change_is_refused(name: str, value: str) -> None:
+    assert [text for text in describe_refused({name: value}) if name.strip() in text]
+
+
+def test_a_name_that_stands_for_others_is_not_taken_from_the_environment() -> None:
+    assert hand_over({"A*": "1"}).environment == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["-v", "--help", "", "a b", "dir:/etc", "oci:x", "docker://a/b", "docker-archive:/x.tar", "a\nb", "$x"],
+)
+def test_a_name_that_is_no_image_is_refused(name: str) -> None:
+    assert describe_invalid(name)
+
+
+@pytest.mark.parametrize("name", ["a", "a:1", "r.io:5000/a/b:1", "localhost/x@sha256:0f", "a/b_c.d-e"])
+def test_a_name_of_an_image_is_taken(name: str) -> None:
+    assert not describe_invalid(name)
 
 
 @pytest.mark.parametrize(

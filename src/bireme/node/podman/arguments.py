@@ -1,20 +1,16 @@
 """What `podman run` is told about a container. Nothing is done here."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bireme.api.quantity import QuantityError, parse_quantity
+from bireme.node.podman.variables import hand_over
 from bireme.node.seen import Object
 
 LABEL: Final = "bireme.dev/pod-uid"
 _NANOS: Final = 10**9
 _LEAST_MEMORY: Final = 8 << 20
-# What podman, or a program below it, reads for itself: it can't be handed over in podman's own environment.
-_READ_BY_PODMAN: Final = re.compile(
-    r"PATH|HOME|TMPDIR|USER|LOGNAME|TERM|(LD_|XDG_|CONTAINER|STORAGE_|GO|LISTEN_|NOTIFY_|PODMAN|DBUS_|_).*"
-)
 
 
 class Mount(NamedTuple):
@@ -23,6 +19,10 @@ class Mount(NamedTuple):
     read_only: bool = False
     tmpfs_bytes: int = 0
     """The size of a new tmpfs, which is mounted instead of the source; 0 for none."""
+    volume: str = ""
+    sub_path: str = ""
+    """The part of the volume that the attendant mounts at `source`, for podman; empty for all of it."""
+    is_written: bool = False
 
 
 class Image(NamedTuple):
@@ -54,11 +54,13 @@ class Wanted(NamedTuple):
     env: Mapping[str, str]
     mounts: Sequence[Mount]
     pid_file: str
+    env_file: str = ""
+    """Where the variables are that podman must not see in its own environment."""
     gpus: Sequence[str] = ()
 
 
 def build_run(wanted: Wanted, image: Image, host: Host) -> list[str]:
-    """The arguments of podman; the values of most variables are to be in its environment (`handed_over`)."""
+    """The arguments of podman; the values of variables come as `variables.hand_over` says."""
     spec = wanted.pod["spec"]
     words = [
         "run",
@@ -79,14 +81,14 @@ def build_run(wanted: Wanted, image: Image, host: Host) -> list[str]:
         *_shared_memory(wanted, host),
         *_resources(wanted.container, host),
         *_security(wanted, image),
-        *_variables(wanted.env),
+        *hand_over(wanted.env).options(wanted.env_file),
         *(f"--device=nvidia.com/gpu={each}" for each in wanted.gpus),
     ]
     if directory := wanted.container.get("workingDir"):
         words.append(f"--workdir={directory}")
     if wanted.command:
         words.append(f"--entrypoint={json.dumps(list(wanted.command))}")
-    return [*words, wanted.container["image"], *wanted.args]
+    return [*words, "--", wanted.container["image"], *wanted.args]
 
 
 def _console(container: Object) -> list[str]:
@@ -95,16 +97,6 @@ def _console(container: Object) -> list[str]:
     if not container.get("tty"):
         return ["--log-driver=passthrough", *reads]
     return ["--log-driver=none", "--detach-keys=", "--tty", *reads]
-
-
-def handed_over(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that podman takes out of its own environment: a command line is for all to read."""
-    return {name: value for name, value in env.items() if not _READ_BY_PODMAN.fullmatch(name)}
-
-
-def _variables(env: Mapping[str, str]) -> list[str]:
-    handed = handed_over(env)
-    return [f"--env={name}" if name in handed else f"--env={name}={value}" for name, value in env.items()]
 
 
 def _mount(mount: Mount) -> str:

@@ -8,6 +8,7 @@ only.
 import fcntl
 import json
 import os
+import resource
 import signal
 import sys
 import termios
@@ -15,15 +16,22 @@ import threading
 import time
 from typing import Any, Final
 
-from bireme.node.podman import calls
+from bireme.node.podman import calls, preparing
 from bireme.node.shim import kernel, tree
 
 KILL: Final = signal.SIGUSR1
 """What a shim sends to have the container killed; it is cleared away then."""
 KILLED: Final = 137
+NOT_STARTED: Final = 126
+NOT_FOUND: Final = 127
+_NOT_FOUND_MARK: Final = "executable file not found"
+_NO_REASON: Final = "(no logs from conmon)"
+"""What podman says where the runtime itself has said why, in the container's output."""
 STARTS_WITHIN_SECONDS: Final = 300.0
 _ROUND_SECONDS: Final = 0.02
 _COMPLAINT_SECONDS: Final = 1.0
+_COMPLAINT_BYTES: Final = 64 << 10
+_MOST_DESCRIPTORS: Final = 4096
 _HEARD: Final = (
     signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
     signal.SIGUSR2,
@@ -157,8 +165,12 @@ class Runner(Attendant):
         self._watch = Watch()
 
     def run(self) -> int:
-        if self.order.get("calls"):
-            calls.serve(self.order["calls"], self.order["pods"])
+        try:
+            self._prepare()
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            self.files.write_result({"error": why})
+            return NOT_STARTED
         self.client = self.spawn(self.order["arguments"], self.order["podman_env"] | self.order["env"])
         while self.code is None:
             self._obey(self.round(None if self._pid else _ROUND_SECONDS))
@@ -166,9 +178,20 @@ class Runner(Attendant):
                 self._begin(pid)
         code = self.code
         result = self._learn(code)
+        if _NOT_FOUND_MARK in result.get("error", ""):
+            # Rootless podman 4.3 says 126.
+            code = NOT_FOUND
         self._clear()
         self.files.write_result(result)
         return code
+
+    def _prepare(self) -> None:
+        for volume in self.order["volumes"]:
+            preparing.open_volume(volume["path"], volume["mode"], volume["group"])
+        # Before there is a thread: only this one is in the new mount namespace, and starts podman.
+        preparing.bind_sub_paths(self.order["sub_paths"])
+        if self.order.get("calls"):
+            calls.serve(self.order["calls"])
 
     def _begin(self, pid: int) -> None:
         self._pid = pid
@@ -215,14 +238,18 @@ class Runner(Attendant):
             time.sleep(_ROUND_SECONDS)
             lines = self._output_lines()
         os.truncate(self.order["output"], 0)
+        lines = [line for line in lines if _NO_REASON not in line] or lines
         told = next(
             (line for line in reversed(lines) if line.startswith("Error:")), lines[-1] if lines else ""
         )
         return told.removeprefix("Error:").strip() or "podman could not start it, and did not say why"
 
     def _output_lines(self) -> list[str]:
-        with open(self.order["output"], errors="replace") as file:  # noqa: PTH123
-            return [line.strip() for line in file if line.strip()]
+        """The last lines of the output. A container that has run may have written more than memory holds."""
+        with open(self.order["output"], "rb") as file:  # noqa: PTH123
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _COMPLAINT_BYTES))
+            text = file.read(_COMPLAINT_BYTES).decode(errors="replace")
+        return [line.strip() for line in text.splitlines() if line.strip()]
 
     def _inspected_oom(self) -> bool:
         reading, writing = os.pipe2(os.O_CLOEXEC)
@@ -280,8 +307,7 @@ class Visitor(Attendant):
             words.append("--tty")
         if directory := self._command.get("directory"):
             words.append(f"--workdir={directory}")
-        words += [f"--env={name}={value}" for name, value in (self._command.get("env") or {}).items()]
-        return [*words, self.order["name"], *self._command["argv"]]
+        return [*words, "--", self.order["name"], *self._command["argv"]]
 
     def _pass_on(self, signum: int) -> None:
         """To the command itself, which is the child of a child that podman has left to us; else to podman."""
@@ -292,11 +318,20 @@ class Visitor(Attendant):
             tree.kill([each for each in own if each.pid == self.client], signum)
 
 
+def _allow_descriptors() -> None:
+    """Calls need a few descriptors each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard < 0 else min(hard, _MOST_DESCRIPTORS)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def main(arguments: list[str]) -> None:
-    """`run FILE`, or `exec FILE COMMAND`, which is JSON: {"argv": [...], "env"?: {...}, "directory"?: ""}."""
+    """`run FILE`, or `exec FILE COMMAND`, which is JSON: {"argv": [...], "directory"?: ""}."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     kernel.become_subreaper()
     kernel.set_name("bireme-podman")
+    _allow_descriptors()
     files = Files(arguments[1])
     order = files.read_order()
     attendant = (

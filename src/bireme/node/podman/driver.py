@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from bireme.api.names import RESERVED_PREFIX
 from bireme.node.devices import VISIBLE, Devices, NoDeviceError
 from bireme.node.driver import (
     CONFIG_ERROR,
@@ -24,19 +25,26 @@ from bireme.node.driver import (
     hostname,
     message_file,
     sub_path,
+    written_volumes,
 )
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import ROOT, NodeFolder, PodFolder
 from bireme.node.machine import Machine
 from bireme.node.podman import attendant
-from bireme.node.podman.arguments import Host, Image, Mount, Wanted, build_run, handed_over, runs_as_root
-from bireme.node.podman.calls import BELL, VARIABLE
+from bireme.node.podman.arguments import Host, Image, Mount, Wanted, build_run, runs_as_root
+from bireme.node.podman.callers import called_job, calling_job
 from bireme.node.podman.images import Images, complaint
+from bireme.node.podman.user_namespace import UserNamespace
+from bireme.node.podman.variables import describe_refused, hand_over
 from bireme.node.seen import Object, Problem
 from bireme.node.shims import MARKER
 from bireme.node.volumes import is_in_memory, tmpfs_sizes
 
 PODMAN: Final = "podman"
+AS_ROOT: Final = (
+    "driver podman as root: a container that breaks out of podman is root on this machine; as an ordinary"
+    " user, rootless podman is used"
+)
 _PROGRAMS: Final = "/bireme/bin"
 _CALLS: Final = "/bireme/calls"
 _HOSTS: Final = "/etc/hosts"
@@ -60,7 +68,29 @@ class PodmanDriver:
         self._env = own_environment(os.environ)
         self._podman = shutil.which(PODMAN, path=self._env.get("PATH", os.defpath)) or ""
         self._images = Images(self._podman, self._env)
+        self._namespace = UserNamespace(self._podman, self._env, folder)
+        self._holder = 0
         self._host: Host | None = None
+
+    @property
+    def is_rootless(self) -> bool:
+        return self._machine.isolation == "user"
+
+    @property
+    def entry(self) -> tuple[str, ...]:
+        """The command that runs another one in the namespaces of rootless podman; empty for root."""
+        return (self._podman, "unshare") if self.is_rootless and self._podman else ()
+
+    def pod_orders(self, pod: Object) -> dict[str, Any]:
+        """What differs in the orders of a pod's shim if its containers are podman's.
+
+        podman mounts for all pods, and gives each container what it shares with no other.
+        """
+        orders: dict[str, Any] = {"ipc": False, "tmpfs": {}, "user": False}
+        if self.is_rootless:
+            orders["joins"] = self._holder
+        job = called_job(pod)
+        return orders | ({"callable_by": job} if job else {})
 
     async def start_order(
         self,
@@ -73,6 +103,8 @@ class PodmanDriver:
     ) -> dict[str, Any]:
         """The order that starts a container, once its image is there. Raises UnstartableError."""
         host = await self._find_host(container["name"])
+        if self.is_rootless:
+            self._holder = await self._namespace.holder(container["name"])
         image = await self._images.find(container, pod["metadata"]["uid"], attempt)
         _check(pod, container, image)
         place = _Place(folder, container, attempt)
@@ -82,15 +114,25 @@ class PodmanDriver:
         place.write(
             {
                 "podman": self._podman,
-                "podman_env": self._env,
+                "podman_env": self._inner_env(),
                 "name": wanted.name,
                 "arguments": build_run(wanted, image, host),
-                "env": handed_over(wanted.env),
+                "env": hand_over(wanted.env).environment,
                 "output": str(output),
                 "tty": bool(container.get("tty")),
                 "stop_signal": _number(image.stop_signal),
-                "calls": str(place.calls),
-                "pods": str(self._folder.names(pod["metadata"]["namespace"])),
+                "volumes": _volume_rights(pod, volumes),
+                "sub_paths": [
+                    {
+                        "source": each.volume,
+                        "sub_path": each.sub_path,
+                        "is_written": each.is_written,
+                        "place": each.source,
+                    }
+                    for each in wanted.mounts
+                    if each.sub_path
+                ],
+                "calls": self._calls(pod, place),
             }
         )
         program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT)]
@@ -106,8 +148,40 @@ class PodmanDriver:
             **console(container),
             "enter": [*program, "exec", str(place.order)],
             "kill": int(attendant.KILL),
-            "notices": [],
+            "notices": self._notices(container, host),
         }
+
+    def _inner_env(self) -> dict[str, str]:
+        """podman's environment below a shim: one that is in podman's namespaces already says so."""
+        if not self.is_rootless:
+            return self._env
+        return self._env | {
+            "_CONTAINERS_USERNS_CONFIGURED": "done",
+            "_CONTAINERS_ROOTLESS_UID": str(os.getuid()),
+            "_CONTAINERS_ROOTLESS_GID": str(os.getgid()),
+        }
+
+    def _calls(self, pod: Object, place: "_Place") -> dict[str, str] | None:
+        """What the attendant of a launcher needs to serve calls; None for a pod that may call no other."""
+        job = calling_job(pod)
+        if not job:
+            return None
+        names = self._folder.names(pod["metadata"]["namespace"])
+        return {
+            "folder": str(place.calls),
+            "job": job,
+            "names": str(names),
+            "pods": str(self._folder.path / "pods"),
+        }
+
+    def _notices(self, container: Object, host: Host) -> list[str]:
+        limits = (container.get("resources") or {}).get("limits") or {}
+        missing = [name for name in ("memory", "cpu") if name in limits and name not in host.controllers]
+        notices = []
+        if missing and not container["name"].startswith(RESERVED_PREFIX):
+            what = " and ".join(missing)
+            notices.append(f"limits of {what} are not applied: podman has no cgroup controller for them here")
+        return notices if self.is_rootless else [*notices, AS_ROOT]
 
     async def _find_host(self, container: str) -> Host:
         if self._host is None:
@@ -121,9 +195,10 @@ class PodmanDriver:
         """Find out what podman can do here; return why it can do nothing."""
         if not self._podman:
             return "the driver podman needs podman, which is not installed: install it, or use driver process"
-        if self._machine.isolation != "root":
+        if self._machine.isolation == "none":
             return (
-                "the driver podman needs root on this machine: run the daemon as root, or use driver process"
+                "the driver podman needs user namespaces, which this machine does not allow: allow them, run"
+                " the daemon as root, or use driver process"
             )
         told = await self._images.ask("info", "--format=json")
         if told.code != 0:
@@ -144,7 +219,7 @@ class PodmanDriver:
     ) -> Wanted:
         name, uid = container["name"], pod["metadata"]["uid"]
         message = container.get("terminationMessagePath") or MESSAGE
-        own = {MARKER: uid, VARIABLE: _CALLS, "BIREME_TERMINATION_LOG": message}
+        own = {MARKER: uid, "BIREME_TERMINATION_LOG": message}
         try:
             seen = self._devices.environment(pod, container)
         except NoDeviceError as error:
@@ -154,6 +229,10 @@ class PodmanDriver:
             raise UnstartableError(Problem(CONFIG_ERROR, "; ".join(built.problems), name))
         env = built.values | own | seen
         env["PATH"] = f"{_PROGRAMS}:{env['PATH']}"
+        if refused := describe_refused(env):
+            raise UnstartableError(Problem(CONFIG_ERROR, "; ".join(refused), name, fatal=True))
+        mounts = self._mounts(pod, container, place, volumes, message, built.own)
+        place.write_env(hand_over(env).render())
         return Wanted(
             name=place.name,
             pod=pod,
@@ -161,40 +240,65 @@ class PodmanDriver:
             command=expand(container.get("command") or (), built.own),
             args=expand(container.get("args") or (), built.own),
             env=env,
-            mounts=self._mounts(pod, container, place, volumes, message),
+            mounts=mounts,
             pid_file=f"{place.order}.pid",
+            env_file=str(place.env),
             gpus=[each for each in seen.get(VISIBLE, "").split(",") if each],
         )
 
     def _mounts(
-        self, pod: Object, container: Object, place: "_Place", volumes: Mapping[str, Path], message: str
+        self,
+        pod: Object,
+        container: Object,
+        place: "_Place",
+        volumes: Mapping[str, Path],
+        message: str,
+        values: Mapping[str, str],
     ) -> list[Mount]:
+        """Our own mounts, and those of the manifest.
+
+        A container shares with us only files that are mount points, which it can't replace, and directories
+        that it can't write to. The termination message is the one file of ours that it writes.
+        """
         place.make()
-        mounts = [
-            Mount(str(place.message), message),
-            Mount(str(place.calls), _CALLS),
-            Mount(str(place.programs), _PROGRAMS, read_only=True),
-        ]
         place.host_name.write_text(f"{hostname(pod)}\n")
         place.host_name.chmod(0o644)
-        mounts.append(Mount(str(place.host_name), _HOST_NAME))
-        own = len(mounts)
+        ours = [
+            Mount(str(place.message), message),
+            Mount(str(place.programs), _PROGRAMS, read_only=True),
+            Mount(str(place.host_name), _HOST_NAME, read_only=True),
+        ]
+        if calling_job(pod):
+            ours.append(Mount(str(place.calls), _CALLS, read_only=True))
         if (hosts := place.folder.path / "hosts").exists():
             hosts.chmod(0o644)
-            mounts.append(Mount(str(hosts), _HOSTS))
-        _open_volumes(pod, volumes)
+            ours.append(Mount(str(hosts), _HOSTS, read_only=True))
+        theirs = [*self._volume_mounts(pod, container, place, volumes, values)]
+        taken = {each.target for each in theirs}
+        return [*(each for each in ours if each.target not in taken), *theirs]
+
+    def _volume_mounts(
+        self,
+        pod: Object,
+        container: Object,
+        place: "_Place",
+        volumes: Mapping[str, Path],
+        values: Mapping[str, str],
+    ) -> Iterator[Mount]:
         shared, sizes = shared_tmpfs(pod), tmpfs_sizes(pod, self._machine.allocatable())
-        for mount in container.get("volumeMounts") or ():
-            target, read_only = mount["mountPath"], bool(mount.get("readOnly"))
-            if mount["name"] in sizes and mount["name"] not in shared:
-                mounts.append(Mount("", target, read_only, sizes[mount["name"]]))
+        written = written_volumes(pod)
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            name, target = mount["name"], mount["mountPath"]
+            _check_target(container, target)
+            # As on a cluster, nothing that the node agent writes can be written to.
+            read_only = bool(mount.get("readOnly")) or name in written
+            if name in sizes and name not in shared:
+                yield Mount("", target, read_only, sizes[name])
                 continue
-            source = volumes[mount["name"]] / sub_path(pod, container, mount)
-            if not source.exists():
-                source.mkdir(mode=0o777, parents=True)
-            mounts.append(Mount(str(source), target, read_only))
-        taken = {each.target for each in mounts[own:]}
-        return [each for each in mounts if each in mounts[own:] or each.target not in taken]
+            volume = volumes[name]
+            part = sub_path(container, mount, volume, values, is_written=name in written, mode=0o777)
+            source = str(place.part(number)) if part else str(volume)
+            yield Mount(source, target, read_only, 0, str(volume), part, name in written)
 
 
 def shared_tmpfs(pod: Object) -> list[str]:
@@ -223,31 +327,38 @@ class _Place:
         self.folder = folder
         self.name = f"bireme-{folder.path.name}-{container['name']}-{attempt}"
         self.order = _files(folder) / f"{container['name']}.{attempt}"
-        self.calls = _files(folder) / f"{container['name']}.calls"
+        self.calls = _files(folder) / f"{container['name']}.{attempt}.calls"
+        self.env = _files(folder) / f"{container['name']}.{attempt}.env"
         self.message = message_file(folder, container["name"], attempt)
         self.programs = _files(folder) / "bin"
         self.host_name = _files(folder) / "hostname"
 
+    def part(self, number: int) -> Path:
+        """Where the attendant mounts the subPath of a container's mount."""
+        return _files(self.folder) / f"{self.order.name}.parts" / str(number)
+
     def make(self) -> None:
         """Whoever the container runs as must get at them; the folder around them is closed to others."""
-        for folder in (self.calls, self.programs):
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self.calls.chmod(0o1777)
-        bell = self.calls / BELL
-        if not bell.exists():
-            os.mkfifo(bell)
-        bell.chmod(0o666)
+        self.programs.mkdir(mode=0o755, parents=True, exist_ok=True)
         self.message.touch()
         self.message.chmod(0o666)
         agent = self.programs / "bireme-agent"
         agent.write_text((files("bireme.node.podman") / "bireme-agent").read_text())
         agent.chmod(0o755)
 
+    def write_env(self, text: str) -> None:
+        _write_private(self.env, text)
+
     def write(self, order: dict[str, Any]) -> None:
         """It holds what is secret."""
-        self.order.unlink(missing_ok=True)
-        with os.fdopen(os.open(self.order, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as file:
-            json.dump(order, file)
+        _write_private(self.order, json.dumps(order))
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", errors="surrogateescape") as file:
+        file.write(text)
 
 
 def _files(folder: PodFolder) -> Path:
@@ -284,6 +395,21 @@ def remove(names: Sequence[str]) -> None:
             subprocess.run(command, env=env, capture_output=True, check=False, timeout=_ASK_SECONDS)  # noqa: S603
 
 
+def remove_folder(folder: PodFolder) -> None:
+    """Remove a pod's folder. Idempotent.
+
+    Containers of rootless podman leave files of users that only podman's user namespace knows.
+    """
+    had_podman = is_used(folder)
+    folder.remove()
+    env = own_environment(os.environ)
+    podman = shutil.which(PODMAN, path=env.get("PATH", os.defpath))
+    if podman and had_podman and os.getuid() != 0 and folder.path.exists():
+        command = [podman, "unshare", "rm", "-rf", "--", str(folder.path)]
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, env=env, capture_output=True, check=False, timeout=_ASK_SECONDS)  # noqa: S603
+
+
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What podman needs of the daemon's environment."""
     return {
@@ -314,18 +440,24 @@ def _check(pod: Object, container: Object, image: Image) -> None:
         raise UnstartableError(Problem(RUN_ERROR, message, name, fatal=True))
 
 
-def _open_volumes(pod: Object, volumes: Mapping[str, Path]) -> None:
+def _check_target(container: Object, target: str) -> None:
+    """As on a cluster; podman would read more into such a path."""
+    if not target.startswith("/") or ":" in target or "\n" in target:
+        message = f"container {container['name']}: mountPath {target!r} must be an absolute path without ':'"
+        raise UnstartableError(Problem(CONFIG_ERROR, message, container["name"], fatal=True))
+
+
+def _volume_rights(pod: Object, volumes: Mapping[str, Path]) -> list[dict[str, Any]]:
     """As on a cluster: whoever a container runs as writes into an emptyDir, and reads by way of fsGroup."""
     group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
+    rights = []
     for volume in pod["spec"].get("volumes") or ():
-        place = volumes[volume["name"]]
-        if "emptyDir" in volume:
-            place.chmod(0o777 if group is None else 0o2777)
-        if group is not None and not any(kind in volume for kind in ("hostPath", "persistentVolumeClaim")):
-            for path in (place, *place.rglob("*")):
-                os.chown(path, -1, group, follow_symlinks=False)
-                if path.is_file() and not path.is_symlink():
-                    path.chmod(path.stat().st_mode | 0o040)
+        is_of_others = any(kind in volume for kind in ("hostPath", "persistentVolumeClaim"))
+        mode = (0o777 if group is None else 0o2777) if "emptyDir" in volume else None
+        shared = None if is_of_others else group
+        if mode is not None or shared is not None:
+            rights.append({"path": str(volumes[volume["name"]]), "mode": mode, "group": shared})
+    return rights
 
 
 def _number(name: str) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -16,6 +17,23 @@ NEVER_PULL: Final = "ErrImageNeverPull"
 _FIRST_SECONDS, _LONGEST_SECONDS = 10.0, 300.0
 _SHOWN_SECONDS: Final = 5.0
 _LOCAL: Final = "localhost/"
+INVALID_NAME: Final = "InvalidImageName"
+_REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
+_TRANSPORTS: Final = frozenset(
+    {
+        "containers-storage",
+        "dir",
+        "docker",
+        "docker-archive",
+        "docker-daemon",
+        "oci",
+        "oci-archive",
+        "ostree",
+        "sif",
+        "tarball",
+    }
+)
+"""Words by which podman would read an image from a file of this machine instead of a registry."""
 
 
 class Told(NamedTuple):
@@ -51,6 +69,8 @@ class Images:
     async def find(self, container: Object, uid: str, attempt: int) -> Image:
         """The image of an attempt at a container, as its policy says. Raises UnstartableError."""
         name, policy = container.get("image") or "", container.get("imagePullPolicy") or "IfNotPresent"
+        if why := describe_invalid(name):
+            raise UnstartableError(Problem(INVALID_NAME, why, container["name"], fatal=True))
         found = await self._inspect(name)
         key = (uid, container["name"], attempt)
         # What is built here is on no server, whatever the policy.
@@ -80,7 +100,7 @@ class Images:
         return Told(process.returncode or 0, output.decode(errors="replace"), error.decode(errors="replace"))
 
     async def _inspect(self, name: str) -> Image | None:
-        told = await self.ask("image", "inspect", name)
+        told = await self.ask("image", "inspect", "--", name)
         return read_image(json.loads(told.output)[0]) if told.code == 0 else None
 
     async def _pull(self, name: str, container: str) -> None:
@@ -105,13 +125,25 @@ class Images:
         raise UnstartableError(_problem(name, container, pull, is_new=True))
 
     def _begin(self, name: str) -> "asyncio.Task[Told]":
-        return asyncio.get_running_loop().create_task(self.ask("pull", "--quiet", name))
+        return asyncio.get_running_loop().create_task(self.ask("pull", "--quiet", "--", name))
 
 
 def _problem(name: str, container: str, pull: _Pull, *, is_new: bool) -> Problem:
     if is_new:
         return Problem(PULL_ERROR, f"failed to pull image {name!r}: {pull.why}", container)
     return Problem(BACK_OFF, f"Back-off pulling image {name!r}: {pull.why}", container)
+
+
+def describe_invalid(name: str) -> str:
+    """Say why a name can't be that of an image; empty if it can."""
+    if not name:
+        return "image: driver podman needs the name of an image"
+    if _REFERENCE.fullmatch(name) is None:
+        return f"image {name[:256]!r}: a name begins with a letter or a digit, and has no spaces"
+    first, colon, rest = name.partition(":")
+    if colon and (rest.startswith("/") or first in _TRANSPORTS):
+        return f"image {name[:256]!r}: {first}: is not a registry: use REGISTRY/NAME:TAG"
+    return ""
 
 
 def complaint(error: str) -> str:

@@ -13,6 +13,7 @@ CLONE_NEWUTS: Final = 0x04000000
 CLONE_NEWIPC: Final = 0x08000000
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000
+_NAMESPACES: Final = {CLONE_NEWUSER: "user", CLONE_NEWNS: "mnt", CLONE_NEWNET: "net"}
 MS_RDONLY: Final = 1
 MS_REMOUNT: Final = 32
 MS_BIND: Final = 4096
@@ -20,6 +21,15 @@ MS_MOVE: Final = 8192
 MS_REC: Final = 16384
 MS_PRIVATE: Final = 1 << 18
 MS_SLAVE: Final = 1 << 19
+RESOLVE_NO_MAGICLINKS: Final = 0x02
+RESOLVE_NO_SYMLINKS: Final = 0x04
+RESOLVE_IN_ROOT: Final = 0x10
+_SYS_OPENAT2: Final = 437
+"""The same number on all architectures."""
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def become_subreaper() -> None:
@@ -56,17 +66,16 @@ def unshare_user() -> None:
             file.write(text)
 
 
-def join(path: str, flags: int) -> None:
-    """Enter a namespace that another process is in."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def join_process(pid: int, flags: int) -> None:
+    """Enter namespaces of another process: its user namespace first, which permits the others."""
+    wanted = [(name, flag) for flag, name in _NAMESPACES.items() if flags & flag]
+    opened = [(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), flag) for name, flag in wanted]
     try:
-        join_descriptor(descriptor, flags)
+        for descriptor, flag in opened:
+            _check(_libc.setns(descriptor, flag))
     finally:
-        os.close(descriptor)
-
-
-def join_descriptor(descriptor: int, flags: int) -> None:
-    _check(_libc.setns(descriptor, flags))
+        for descriptor, _ in opened:
+            os.close(descriptor)
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
@@ -80,6 +89,18 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
         ),
         target,
     )
+
+
+def openat2(directory: int, path: str, flags: int, resolve: int) -> int:
+    """Open a path relative to a directory, as openat2(2) with these RESOLVE_ flags."""
+    how = _OpenHow(flags, 0, resolve)
+    number = ctypes.c_long(_SYS_OPENAT2)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    opened: int = _libc.syscall(number, directory, os.fsencode(path), ctypes.byref(how), size)
+    if opened < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return opened
 
 
 def _check(result: int, path: str | None = None) -> None:

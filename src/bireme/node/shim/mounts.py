@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from bireme.node.shim import kernel
+from bireme.node.shim import kernel, subpath
 
 _ROOT: Final = "/"
 _DEVICES: Final = "/dev"
@@ -17,7 +17,9 @@ _MACHINE: Final = ".machine"
 
 
 def arrange(mounts: Sequence[dict[str, Any]], scratch: str) -> None:
-    """Enter a new mount namespace, and mount [{source, target, read_only?}].
+    """Enter a new mount namespace, and mount [{source, target, read_only?, sub_path?, is_written?}].
+
+    `source` is a volume or a file, `sub_path` the part of it that is mounted (`subpath.open_beneath`).
 
     `scratch` is an empty folder: the root where something is missing right below it, and a place in passing.
     """
@@ -28,11 +30,12 @@ def arrange(mounts: Sequence[dict[str, Any]], scratch: str) -> None:
         _cover_root(scratch)
     # A mount hides what is below it.
     for each in sorted(mounts, key=lambda each: str(each["target"]).count("/")):
-        # A subPath of a tmpfs of the pod: only this mount namespace sees that it is missing.
-        if not os.path.exists(each["source"]):  # noqa: PTH110
-            os.makedirs(each["source"])  # noqa: PTH103
-        _make_place(each, scratch)
-        _mount(each)
+        source = _open_source(each)
+        try:
+            _make_place(each["target"], scratch, is_folder=os.path.isdir(source))  # noqa: PTH112
+            _mount(source, each)
+        finally:
+            os.close(int(source.rpartition("/")[2]))
         _mounted.append(each["target"])
 
 
@@ -43,9 +46,16 @@ def add_device_file(path: str, scratch: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
-def _mount(each: dict[str, Any]) -> None:
+def _open_source(each: dict[str, Any]) -> str:
+    """Return a path that names what is mounted, and nothing else even if names in the volume change."""
+    is_written = bool(each.get("is_written"))
+    opened = subpath.open_beneath(each["source"], each.get("sub_path", ""), is_written=is_written)
+    return f"/proc/self/fd/{opened}"
+
+
+def _mount(source: str, each: dict[str, Any]) -> None:
     target = each["target"]
-    kernel.mount(each["source"], target, flags=kernel.MS_BIND | kernel.MS_REC)
+    kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REC)
     if each.get("read_only"):
         # What is locked by the outer namespace must stay so, or the kernel refuses.
         kept = _locked_flags(target)
@@ -59,15 +69,14 @@ def _locked_flags(target: str) -> int:
     )
 
 
-def _make_place(each: dict[str, Any], scratch: str) -> None:
-    target = each["target"]
+def _make_place(target: str, scratch: str, *, is_folder: bool) -> None:
     if os.path.exists(target):  # noqa: PTH110
         return
     above = _above(target)
     if not (above in _covered or _is_mounted(above)) or not os.access(above, os.W_OK):
         _cover(above, scratch)
     os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
-    if os.path.isdir(each["source"]):  # noqa: PTH112
+    if is_folder:
         os.mkdir(target)  # noqa: PTH102
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))

@@ -15,6 +15,7 @@ def enter(folder: str) -> None:
 
     hostname   a UTS namespace with this name
     network    a place in the network of its job (`network.enter`)
+    joins      the process whose user and mount namespaces it enters: those of rootless podman
     user       whether a user namespace is needed for the rest, or for the mounts of containers
     ipc        shared memory of its own, for all of its containers, of both sorts: System V's and /dev/shm
     message    a place among the devices, where each container has a file of its own for its last words
@@ -24,6 +25,8 @@ def enter(folder: str) -> None:
         wanted: dict[str, Any] = json.load(file)
     if wanted.get("network"):
         network.enter(wanted["network"])
+    elif wanted.get("joins"):
+        kernel.join_process(wanted["joins"], kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
     elif wanted.get("user"):
         kernel.unshare_user()
     if wanted.get("hostname"):

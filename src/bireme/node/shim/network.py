@@ -48,16 +48,13 @@ def _make(*, user: bool) -> None:
 
 
 def enter(wanted: dict[str, Any]) -> None:
-    """Take a place in a job's network: `{"holder": pid, "user": bool, "address": "10.…", "port": "v1"}`."""
-    holder = wanted["holder"]
-    user = f"/proc/{holder}/ns/user"
-    network = os.open(f"/proc/{holder}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if wanted.get("user"):
-            kernel.join(user, kernel.CLONE_NEWUSER)
-        kernel.join_descriptor(network, kernel.CLONE_NEWNET)
-    finally:
-        os.close(network)
+    """Take a place in a job's network: `{"holder": pid, "user": bool, "address": "10.…", "port": "v1"}`.
+
+    `user` and `mounts` say that the holder's user and mount namespace come with it.
+    """
+    flags = kernel.CLONE_NEWUSER if wanted.get("user") else 0
+    flags |= kernel.CLONE_NEWNS if wanted.get("mounts") else 0
+    kernel.join_process(wanted["holder"], flags | kernel.CLONE_NEWNET)
     outside = Netlink()
     bridge = socket.if_nametoindex(BRIDGE)
     kernel.unshare(kernel.CLONE_NEWNET)

@@ -5,7 +5,16 @@ from typing import Final
 
 import pytest
 
-from support.faults import ROUNDS, STEPS, cut_off, kill_daemon, kill_rank, kill_worker
+from support.faults import (
+    STEPS,
+    batches,
+    cut_off,
+    has_begun,
+    kill_daemon,
+    kill_rank,
+    kill_worker,
+    play_at_once,
+)
 from support.fixtures import unavailable
 from support.manifests import colossalai_job, kubeflow_job, mpi_job
 from support.stage import Object, Stage
@@ -13,18 +22,18 @@ from support.stage import Object, Stage
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
 
 RANKS: Final = 4
-AT_ONCE: Final = 4
+AT_ONCE: Final = 10
 """How many jobs run at the same time."""
-BATCHES: Final = [range(start, min(start + AT_ONCE, ROUNDS)) for start in range(0, ROUNDS, AT_ONCE)]
+BATCHES: Final = batches(AT_ONCE)
 TORCHRUN: Final = """#!/bin/sh
 # Starts two ranks, waits for them as torchrun does, and fails if one does.
 printf torchrun >/proc/self/comm
 for rank in 0 1; do
-    python3 -c 'import time
-for step in range(60):
-    print("step", step, flush=True)
+    python3 -c 'import os, time
+for step in range(100):
+    os.write(1, b"step %d\\n" % step)
     time.sleep(0.1)
-print("done 4", flush=True)' &
+os.write(1, b"done 4\\n")' &
     ranks="$ranks $!"
 done
 for rank in $ranks; do
@@ -76,50 +85,61 @@ def build(stage: Stage, kind: str, name: str) -> Object:
     return job
 
 
-def start(stage: Stage, kind: str, batch: range) -> list[Object]:
-    """Start a batch of jobs; return when each has done some steps."""
+@pytest.fixture
+def tools(stage: Stage) -> None:
+    """Give the namespace a stand-in for torchrun; skip where the node's processes are not ours to kill."""
     if stage.cluster.node is None:
         raise unavailable("the node is not ours to break")
     stage.image("controller")  # from which Kubeflow launchers take kubectl
     tools = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tools"}}
     stage.create({**tools, "data": {"torchrun": TORCHRUN}})
-    jobs = [build(stage, kind, f"certain-{number}") for number in batch]
-    for job in jobs:
-        stage.create(job)
-    stage.until(lambda: all("step 4\n" in output(stage, job) for job in jobs), "all jobs have begun")
-    return jobs
+
+
+def start(stage: Stage, kind: str, number: int) -> Object:
+    """Start a job; return when it has done some steps."""
+    job = build(stage, kind, f"certain-{number}")
+    stage.create(job)
+    stage.until(lambda: has_begun(output(stage, job)), f"{job['metadata']['name']} has begun")
+    return job
 
 
 def output(stage: Stage, job: Object) -> str:
     return stage.try_kubectl("logs", f"{job['metadata']['name']}-launcher").stdout
 
 
+@pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("fault", FAILURES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_lost_a_part_of_its_program_has_failed(
     stage: Stage, kind: str, fault: str, batch: range
 ) -> None:
-    jobs = start(stage, kind, batch)
-    for job in jobs:
+    def play(number: int) -> None:
+        job = start(stage, kind, number)
         FAILURES[fault](stage, job["metadata"]["name"])
-    for job in jobs:
         status = stage.wait_phase(job, "Failed")
+        told = f"{status}\n{output(stage, job)}"
         # Ranks that torchrun starts do not wait for one another in this program.
-        assert output(stage, job).count("done") <= (2 if kind == "ColossalAIJob" else 0)
+        assert output(stage, job).count("done") <= (2 if kind == "ColossalAIJob" else 0), told
         if fault == "rank killed" and kind != "ColossalAIJob":
-            assert status["firstFailure"]["replica"] == f"{job['metadata']['name']}-worker-1"
+            assert status["firstFailure"]["replica"] == f"{job['metadata']['name']}-worker-1", told
+
+    play_at_once(play, batch)
 
 
+@pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("fault", DISRUPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_lost_a_pod_starts_again_and_succeeds(
     stage: Stage, kind: str, fault: str, batch: range
 ) -> None:
-    jobs = start(stage, kind, batch)
-    for job in jobs:
+    def play(number: int) -> None:
+        job = start(stage, kind, number)
         DISRUPTIONS[fault](stage, job["metadata"]["name"])
-    for job in jobs:
-        assert stage.wait_phase(job, "Succeeded")["disruptions"] == 1
-        assert output(stage, job).count(f"done {RANKS}\n") == RANKS
+        status = stage.wait_phase(job, "Succeeded")
+        told = f"{status}\n{output(stage, job)}"
+        assert status["disruptions"] == 1, told
+        assert output(stage, job).count(f"done {RANKS}\n") == RANKS, told
+
+    play_at_once(play, batch)

@@ -7,7 +7,7 @@ import pytest
 
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import PODS, Resource
-from support.faults import ROUNDS, STEPS, kill_daemon, kill_rank, kill_worker
+from support.faults import STEPS, batches, has_begun, kill_daemon, kill_rank, kill_worker, play_at_once
 from support.fixtures import unavailable
 from support.here import BIN, Here, Object, eventually
 from support.mpi_rounds import PRELUDE, build_job, find
@@ -18,7 +18,7 @@ VERSIONS: Final = ("5.0", "4.1")
 RANKS: Final = 4
 AT_ONCE: Final = 5
 """How many jobs run at the same time."""
-BATCHES: Final = [range(start, min(start + AT_ONCE, ROUNDS)) for start in range(0, ROUNDS, AT_ONCE)]
+BATCHES: Final = batches(AT_ONCE)
 
 
 def kill_in_worker(kill: Callable[[str], None]) -> Callable[[Here, str], None]:
@@ -85,16 +85,13 @@ def kubeflow(name: str, version: str) -> Object:
 KINDS: Final[dict[str, Callable[[str, str], Object]]] = {"MPIJob": mpi, "Kubeflow": kubeflow}
 
 
-def start(here: Here, kind: str, version: str, batch: range) -> list[Object]:
-    """Start a batch of jobs; return when each has done some steps."""
+def start(here: Here, kind: str, version: str, number: int) -> Object:
+    """Start a job; return when it has done some steps."""
     if find(version) is None:
         raise unavailable("no Open MPI 4.1: apt-get install openmpi-bin on Debian 12")
-    jobs = [here.create(KINDS[kind](f"certain-{number}", version)) for number in batch]
-    eventually(
-        lambda: all("step 4\n" in output(here, job) for job in jobs),
-        lambda: [output(here, job) for job in jobs],
-    )
-    return jobs
+    job = here.create(KINDS[kind](f"certain-{number}", version))
+    eventually(lambda: has_begun(output(here, job)), lambda: output(here, job))
+    return job
 
 
 def output(here: Here, job: Object) -> str:
@@ -116,19 +113,21 @@ def conditions(status: Object) -> dict[str, Object]:
 def test_a_job_that_lost_a_part_of_its_program_has_failed(
     here: Here, kind: str, fault: str, version: str, batch: range
 ) -> None:
-    jobs = start(here, kind, version, batch)
-    for job in jobs:
+    def play(number: int) -> None:
+        job = start(here, kind, version, number)
         FAILURES[fault](here, job["metadata"]["name"])
-    for job in jobs:
         status, worker = here.end_of(job), f"{job['metadata']['name']}-worker-1"
-        assert "Failed" in conditions(status), (status, output(here, job))
+        told = f"{status}\n{output(here, job)}"
+        assert "Failed" in conditions(status), told
         # On a busy machine ranks may end before the processes of a killed worker do.
-        assert fault == "worker killed" or "done" not in output(here, job)
+        assert fault == "worker killed" or "done" not in output(here, job), told
         if fault == "daemon killed" and version == "5.0":
-            assert conditions(status)["Failed"]["reason"] == "IncompleteRun", status
+            assert conditions(status)["Failed"]["reason"] == "IncompleteRun", told
         if fault == "rank killed":
             first = status["firstFailure"]
-            assert (first["replica"], first["signal"]) == (worker, 9), status
+            assert (first["replica"], first["signal"]) == (worker, 9), told
+
+    play_at_once(play, batch)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
@@ -138,11 +137,13 @@ def test_a_job_that_lost_a_part_of_its_program_has_failed(
 def test_a_job_that_lost_a_pod_starts_again_and_succeeds(
     here: Here, kind: str, fault: str, version: str, batch: range
 ) -> None:
-    jobs = start(here, kind, version, batch)
-    for job in jobs:
+    def play(number: int) -> None:
+        job = start(here, kind, version, number)
         DISRUPTIONS[fault](here, job["metadata"]["name"])
-    for job in jobs:
         status = here.end_of(job)
-        assert "Failed" not in conditions(status), (status, output(here, job))
-        assert status["disruptions"] == 1, status
-        assert output(here, job).count(f"done {RANKS}\n") == RANKS
+        told = f"{status}\n{output(here, job)}"
+        assert "Failed" not in conditions(status), told
+        assert status["disruptions"] == 1, told
+        assert output(here, job).count(f"done {RANKS}\n") == RANKS, told
+
+    play_at_once(play, batch)

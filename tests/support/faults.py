@@ -1,9 +1,11 @@
 """Faults played on the processes of a running pod, embedded or on a node of this machine."""
 
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +15,35 @@ _SANDBOX: Final = "pause"
 ROUNDS: Final = int(os.environ.get("BIREME_ROUNDS", "1"))
 """How often each fault is played; `make certain` sets 20."""
 STEPS: Final = """
-for step in range(40):
+for step in range(100):
     world.allreduce(step)
-    print("step", step, flush=True)
+    os.write(1, b"step %d\\n" % step)
     time.sleep(0.1)
 os.write(1, b"done %d\\n" % world.allreduce(1))
 """
-"""A program of some seconds: each rank prints `done` and the number of ranks, or the run was incomplete."""
+"""A program of ten seconds: each rank prints `done` and the number of ranks, or the run was incomplete.
+
+The fault must come before its end, also where a test sees the first steps some seconds late.
+"""
+
+
+def has_begun(output: str) -> bool:
+    """Whether a program that prints its steps has done some."""
+    return re.search(r"^step (?:[4-9]|\d\d)$", output, re.MULTILINE) is not None
+
+
+def batches(at_once: int) -> list[range]:
+    """Return the numbers of all rounds, so many in each batch."""
+    return [range(start, min(start + at_once, ROUNDS)) for start in range(0, ROUNDS, at_once)]
+
+
+def play_at_once(play: Callable[[int], None], batch: range) -> None:
+    """Play every round of a batch in a thread of its own; raise the failures of all of them."""
+    with ThreadPoolExecutor(len(batch)) as pool:
+        futures = [pool.submit(play, number) for number in batch]
+    failures = [failure for future in futures if isinstance(failure := future.exception(), Exception)]
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {len(batch)} rounds", failures)
 
 
 def processes_of(uid: str) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any, Final
 
+from bireme.node.submitter import PATH
 from bireme.run.jobs import first_failure, phase
 
 Object = dict[str, Any]
@@ -22,12 +23,17 @@ _VERSION_SECONDS: Final = 10
 _OPEN_MPI: Final = ("Open MPI", "OpenRTE", "PRTE")
 _OTHERS: Final = (("HYDRA", "MPICH"), ("Intel", "Intel MPI"), ("MVAPICH", "MVAPICH"))
 _NOT_FOUND: Final = re.compile(
-    r"can't run (\S[^\n]*\s[^\n]*): No such file or directory|^\s*Executable: (\S+\s.*)$", re.MULTILINE
+    r"can't run (\S[^\n]*\s[^\n]*): (?:No such file or directory|not found(?: on PATH)?)"
+    r"|^\s*Executable: (\S+\s.*)$",
+    re.MULTILINE,
 )
 
 
 def explain_mpirun(job: Object, path: str) -> Iterator[str]:
-    """Say that an MPI job has failed because this machine has no mpirun on its PATH, or not Open MPI's."""
+    """Say that an MPI job has failed because this machine has no mpirun on its PATH, or not Open MPI's.
+
+    `path` is the PATH of jobs whose annotations have none.
+    """
     if phase(job) != "Failed" or not _is_mpi(job) or first_failure(job).get("rank") is not None:
         return
     program = _find_mpirun(job, path)
@@ -56,6 +62,7 @@ def _is_mpi(job: Object) -> bool:
 
 def _find_mpirun(job: Object, path: str) -> str | None:
     home = ((job.get("spec") or {}).get("mpiHome") or "").rstrip("/")
+    path = ((job.get("metadata") or {}).get("annotations") or {}).get(PATH, path)
     own = shutil.which(f"{home}/bin/mpirun") if home else None
     return own or shutil.which("mpirun", path=path)
 

@@ -42,7 +42,11 @@ class Seen(msgspec.Struct, frozen=True, rename="camel"):
     status: dict[str, Any] = {}
 
     def object(self) -> Object:
-        metadata: Object = {"name": self.metadata.name, "namespace": self.metadata.namespace}
+        metadata: Object = {
+            "name": self.metadata.name,
+            "namespace": self.metadata.namespace,
+            "annotations": dict(self.metadata.annotations or {}),
+        }
         if self.metadata.creation_timestamp is not None:
             metadata["creationTimestamp"] = self.metadata.creation_timestamp.isoformat()
         return {"metadata": metadata, "spec": self.spec, "status": self.status}

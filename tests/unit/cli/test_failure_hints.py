@@ -42,6 +42,12 @@ def test_a_machine_without_mpirun_is_told_how_to_get_one(tmp_path: Path) -> None
     assert "apt-get install openmpi-bin" in hint
 
 
+def test_mpirun_is_looked_for_on_the_path_of_the_job(tmp_path: Path) -> None:
+    job = {**failed(), "metadata": {"annotations": {"bireme.dev/path": str(tmp_path)}}}
+    [hint] = explain_mpirun(job, mpirun(tmp_path / "..", "mpirun (Open MPI) 5.0.11"))
+    assert hint.startswith("hint: there is no mpirun on this machine")
+
+
 def test_a_rank_that_failed_is_not_mpiruns_fault(tmp_path: Path) -> None:
     assert list(explain_mpirun(failed(rank=1), str(tmp_path))) == []
     assert list(explain_mpirun({"spec": {"replicaSpecs": []}, "status": {"phase": "Failed"}}, "")) == []
@@ -53,10 +59,11 @@ def test_a_rank_that_failed_is_not_mpiruns_fault(tmp_path: Path) -> None:
     [
         ("can't run echo hi there: No such file or directory", "echo hi there"),
         ("prterun was unable to find it:\n\n   Executable: sh -c true\n", "sh -c true"),
+        ("can't run echo hi there: not found on PATH", "echo hi there"),
         ("can't run ./no such program: No such file or directory", ""),
         ("can't run nothing: No such file or directory", ""),
     ],
-    ids=["quoted", "quoted for mpirun", "no such program", "one word"],
+    ids=["quoted", "quoted for mpirun", "quoted for a rank", "no such program", "one word"],
 )
 def test_a_command_in_quotes_gets_a_hint(message: str, command: str) -> None:
     hints = list(explain_quotes(failed(message)))

@@ -59,7 +59,8 @@ real: $(READY) ## programs that nobody here wrote, bare and under Bireme; BIREME
 	@PYTHON=$(CURDIR)/$(BIN)/python hack/real/install
 	@$(BIN)/pytest tests/real
 
-certain: $(READY) ## play every fault on MPI jobs twenty times, here and on a node made here as root
+certain: $(READY) ## healthy programs of all sorts; every fault on MPI jobs twenty times, here and on a node made here as root
+	@$(PYTEST) tests/embedded/test_healthy_programs.py
 	@BIREME_ROUNDS=20 $(PYTEST) tests/embedded/test_certain_ends.py
 	@BIREME_ROUNDS=20 hack/node/e2e $(BIN) -k test_certain_ends
 

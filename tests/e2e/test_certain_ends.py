@@ -99,7 +99,7 @@ def start(stage: Stage, kind: str, number: int) -> Object:
     """Start a job; return when it has done some steps."""
     job = build(stage, kind, f"certain-{number}")
     stage.create(job)
-    stage.until(lambda: has_begun(output(stage, job)), f"{job['metadata']['name']} has begun")
+    stage.wait_output(f"{job['metadata']['name']}-launcher", has_begun)
     return job
 
 

@@ -122,7 +122,11 @@ def test_a_job_that_lost_a_part_of_its_program_has_failed(
         # On a busy machine ranks may end before the processes of a killed worker do.
         assert fault == "worker killed" or "done" not in output(here, job), told
         if fault == "daemon killed" and version == "5.0":
-            assert conditions(status)["Failed"]["reason"] == "IncompleteRun", told
+            # DaemonLost if mpirun sees the exit code of its agent before the connection breaks.
+            first = status["firstFailure"]
+            assert (first["replica"], first["reason"] in ("IncompleteRun", "DaemonLost")) == (worker, True), (
+                told
+            )
         if fault == "rank killed":
             first = status["firstFailure"]
             assert (first["replica"], first["signal"]) == (worker, 9), told

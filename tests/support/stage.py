@@ -105,6 +105,16 @@ class Stage:
         """Wait until a pod is in that phase; another end fails at once."""
         return self.wait(("pod", name), self._reached(phase), seconds)
 
+    def wait_output(self, pod: str, holds: Callable[[str], bool], seconds: float = SECONDS) -> None:
+        """Follow what a pod prints until a line is as wanted."""
+        self.wait_pod(pod, "Running", seconds)
+        arguments = ["-n", self.namespace, "logs", "--follow", pod]
+        with self.cluster.kubectl.stream(arguments) as process, _killed_after(process, seconds):
+            assert process.stdout is not None
+            if any(holds(line) for line in process.stdout):
+                return
+        raise AssertionError(f"{pod} never printed what was wanted:\n{self._tell({})}")
+
     def until(self, holds: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
         """Ask again and again; for what no single object tells."""
         deadline = time.monotonic() + seconds

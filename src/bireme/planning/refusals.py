@@ -68,6 +68,11 @@ _LOST: Final = re.compile(
     r"(?:ORTE|PRTE) has lost communication with a remote daemon\.(?:.*\n){1,4}?"
     r" *Remote daemon: .* on node (\S+)"
 )
+# mpirun of Open MPI 5 says this at any time, if it sees its agent's exit code before the connection breaks.
+_ENDED: Final = re.compile(
+    r"A daemon failed to report back after being spawned\.(?:.*\n){1,8}?"
+    r" *Remote host: +(\S+)\s+Daemon exit status: +([0-9]+)"
+)
 # What a shell says that was to become the program: our script `stdin`, which gives rank 0 its standard input.
 _EXEC: Final = re.compile(r"^\S*/stdin: (?:line )?[0-9]+: (?:exec: )?(.+): (.+)$", re.MULTILINE)
 
@@ -128,6 +133,13 @@ def _explain_lost(match: re.Match[str]) -> Refusal:
     return Refusal(message, DAEMON_LOST, node=match[1])
 
 
+def _explain_ended(match: re.Match[str]) -> Refusal:
+    causes = "it was killed, or can't be run or reached"
+    return Refusal(
+        f"mpirun's daemon on {match[1]} ended with code {match[2]}: {causes}", DAEMON_LOST, node=match[1]
+    )
+
+
 _EXPLANATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]], ...]] = (
     (_NO_ACCESS, _explain_no_access),
     (_NOT_ON_PATH, _explain_not_on_path),
@@ -136,4 +148,5 @@ _EXPLANATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refu
     (_OPTION, _explain_option),
     (_IMPROPER, _explain_improper),
     (_LOST, _explain_lost),
+    (_ENDED, _explain_ended),
 )

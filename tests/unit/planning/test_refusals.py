@@ -64,6 +64,34 @@ def test_the_worker_of_a_lost_daemon_is_named() -> None:
     assert first.message == "mpirun lost its daemon on job-worker-1: it was killed, or can't be reached"
 
 
+ENDED = """\
+Killed
+------------------------------------------------------------
+A daemon failed to report back after being spawned. This could
+be due to several factors, including inability to find the
+daemon executable, or the executable was unable to find its
+required supporting libraries. In some cases, the daemon was
+able to execute, but was unable to complete a TCP connection
+back to prterun:
+
+  Local host:    job-launcher
+  Remote host:   job-worker-1
+  Daemon exit status: 137
+
+This may also be caused by a firewall on the remote host. Please
+check that any firewall (e.g., iptables) has been disabled and
+try again.
+------------------------------------------------------------
+"""
+
+
+def test_the_worker_of_a_daemon_whose_agent_ended_first_is_named() -> None:
+    first = cause(ENDED)
+    assert (first.replica, first.rank, first.reason) == ("job-worker-1", None, "DaemonLost")
+    told = "mpirun's daemon on job-worker-1 ended with code 137: it was killed, or can't be run or reached"
+    assert first.message == told
+
+
 def test_a_daemon_that_the_kernel_killed_was_lost_for_want_of_memory() -> None:
     first = cause(f"{LOST}bireme: the kernel killed a process of job-worker-1 for want of memory")
     assert (first.replica, first.reason) == ("job-worker-1", "OOMKilled")

@@ -86,6 +86,29 @@ def test_a_success_of_open_mpi_5_is_not_believed_after_a_daemon_was_lost(
     assert job.launcher.termination_log == f"{words}: the run is incomplete\n"
 
 
+AGENT: Final = """
+$PRTE_MCA_plm_ssh_agent job-worker-0 "sleep $1" </dev/null >/dev/null 2>&1 &
+until set -- "$BIREME_RECORDS"/*.* && [ -e "$1" ]; do sleep 0.1; done
+"""
+"""Starts an agent as mpirun does, for a daemon that runs for so many seconds, and exits with 0 before it."""
+
+
+def test_a_daemon_may_end_some_seconds_after_mpirun(make_job: MakeJob) -> None:
+    """As on a machine with much else to do."""
+    job = make_job()
+    job.start_workers()
+    assert job.launch("/bin/sh", "-c", AGENT, "sh", "8").wait() == 0
+
+
+def test_a_success_is_not_believed_if_a_daemon_does_not_end(make_job: MakeJob) -> None:
+    job = make_job()
+    job.start_workers()
+    launcher = job.launch("/bin/sh", "-c", AGENT, "sh", "600", env={"BIREME_RECORD_SECONDS": "1"})
+    assert launcher.wait() == INCOMPLETE
+    words = "mpirun exited with 0, but its daemon on job-worker-0 has not ended: the run may be incomplete"
+    assert job.launcher.termination_log == f"{words}\n"
+
+
 def test_open_mpi_4_fails_by_itself_after_a_daemon_was_lost(make_job: MakeJob) -> None:
     job = make_job()
     workers = job.start_workers()

@@ -256,6 +256,11 @@ def body_too_large(most: int) -> StatusError:
     return StatusError(status(413, "RequestEntityTooLarge", message))
 
 
+def body_too_slow(seconds: float) -> StatusError:
+    message = f"Timeout: the body of the request did not arrive within {seconds:g} s"
+    return StatusError(status(504, "Timeout", message))
+
+
 def too_many(what: str) -> StatusError:
     """The client shall come again later."""
     message = f"too many {what} at once, please try again later"

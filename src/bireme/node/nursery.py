@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bireme.node.folders import ROOT, PodFolder
+from bireme.node.open_files import restore_limit
 from bireme.node.shim.nursery import LONGEST_MESSAGE
 from bireme.node.shims import ShimError
 
@@ -69,6 +70,8 @@ class Nursery:
                     env={"PATH": os.defpath},
                     start_new_session=True,
                 )
+            # Before its first message: shims, and the pods below them, inherit the limit.
+            restore_limit(self._process.pid)
             ours.setblocking(False)
             asyncio.get_running_loop().add_reader(ours.fileno(), self._receive)
             self._connection = ours

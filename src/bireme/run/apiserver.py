@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import random
 import secrets
 import signal
@@ -12,8 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
-
-from aiohttp import web
 
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS
@@ -28,11 +25,11 @@ from bireme.apiserver.serving.access import Access
 from bireme.apiserver.serving.activity import CountingHandler
 from bireme.apiserver.serving.folder import Folder, FolderError, TlsFiles, read_token
 from bireme.apiserver.serving.gateway import Gateway
-from bireme.apiserver.serving.handler import Handler
-from bireme.apiserver.serving.server import Listening, is_loopback, listen, start, tls_context
+from bireme.apiserver.serving.server import is_loopback, listen, serve, tls_context
 from bireme.apiserver.store import Store
 from bireme.apiserver.terms import Terms
 from bireme.apiserver.typed import BySchema
+from bireme.node.open_files import raise_limit
 from bireme.run.parts import keep_going
 
 log = logging.getLogger("bireme")
@@ -71,6 +68,7 @@ class Running(NamedTuple):
 
 async def run_apiserver(options: Options, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raises FolderError, DatabaseError and ListenError."""
+    raise_limit()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -100,7 +98,7 @@ async def serving(
                 await _furnished(backend)
                 backend.collect()
                 socket = folder.path / "api.sock"
-                async with _served(handler, listening, files, socket):
+                async with serve(handler, listening, tls_context(files.certificate, files.key), socket):
                     authority = files.authority.read_bytes()
                     folder.write_kubeconfig(listening.url, authority, token, listening.port)
                     handler.is_ready = True
@@ -174,31 +172,6 @@ def _install(store: Store, crd: Object, moment: datetime) -> None:
 def now() -> datetime:
     """The wall clock: the one place that asks it."""
     return datetime.now(UTC)  # noqa: TID251 - this is the shell
-
-
-@contextlib.asynccontextmanager
-async def _served(
-    handler: Handler, listening: Listening, files: TlsFiles, socket: Path
-) -> AsyncIterator[None]:
-    runner = await start(handler, listening, tls_context(files.certificate, files.key))
-    try:
-        await _listen_nearby(runner, socket)
-        yield
-    finally:
-        socket.unlink(missing_ok=True)
-        handler.close()
-        await runner.cleanup()
-
-
-async def _listen_nearby(runner: web.ServerRunner, socket: Path) -> None:
-    """Serve those too who share the folder: to them TLS is but lost time. The token is asked for as ever."""
-    # By a descriptor of the folder: paths of sockets are short, those of folders need not be.
-    folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        await web.UnixSite(runner, f"/proc/self/fd/{folder}/{socket.name}").start()
-        socket.chmod(0o600)
-    finally:
-        os.close(folder)
 
 
 @contextlib.contextmanager

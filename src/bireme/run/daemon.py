@@ -18,6 +18,7 @@ from bireme.kube.client import Client
 from bireme.kube.errors import KubeError
 from bireme.node.drivers import PROCESS
 from bireme.node.machine import look
+from bireme.node.open_files import raise_limit
 from bireme.run import chores
 from bireme.run.apiserver import Options, now
 from bireme.run.embedded import Embedded, embedded
@@ -50,6 +51,7 @@ async def run_daemon(options: DaemonOptions, say_ready: Callable[[Daemon], None]
 
     Raises FolderError, DatabaseError and ListenError.
     """
+    raise_limit()
     stop, stay = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGUSR1, stay)):

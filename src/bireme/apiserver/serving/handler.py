@@ -25,6 +25,7 @@ from bireme.apiserver.rules import Object
 from bireme.apiserver.serving import watching
 from bireme.apiserver.serving.access import HEALTH, Access
 from bireme.apiserver.serving.channels import ChannelSession, open_socket
+from bireme.apiserver.serving.connections import Connection
 from bireme.apiserver.serving.documents import Documents
 from bireme.apiserver.serving.gateway import (
     Gateway,
@@ -43,6 +44,9 @@ _HEADERS: Final = {"Cache-Control": "no-cache, private"}
 _JSON: Final = "application/json"
 _JSON_HEADERS: Final = _HEADERS | {"Content-Type": _JSON}
 _BEGUN: Final = web.RequestKey("begun", bool)
+_TRUSTED: Final = web.RequestKey("trusted", bool)
+_BODY_SECONDS: Final = 60.0
+"""How long a body may take; a kube-apiserver gives a whole request as long."""
 _MOST_CLIENT: Final = 128
 _MOST_KNOWN: Final = 256
 _encode: Final = msgspec.json.Encoder().encode
@@ -62,9 +66,12 @@ class Handler:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; what is refused, or goes wrong, is answered by a Status."""
+        if isinstance(request.protocol, Connection):
+            request.protocol.begin_request()
         response = await self._respond(request)
-        if "Upgrade" in request.headers:
-            # From there on nothing is read as HTTP any more: another request would wait for ever.
+        # After an upgrade nothing is read as HTTP any more: another request would wait without end. A client
+        # without the token gets one answer per connection.
+        if "Upgrade" in request.headers or not request.get(_TRUSTED):
             response.force_close()
         return response
 
@@ -73,6 +80,7 @@ class Handler:
             if request.path in HEALTH:
                 return self._health(request)
             user = self._access.check(request.headers)
+            _trust(request)
             return await self._answer(request, user)
         except errors.StatusError as refused:
             status = _blamed(refused.status)
@@ -301,6 +309,13 @@ class Handler:
         return socket
 
 
+def _trust(request: web.BaseRequest) -> None:
+    """Keep the connection of a client that has the token."""
+    request[_TRUSTED] = True
+    if isinstance(request.protocol, Connection):
+        request.protocol.trust()
+
+
 async def _begin(response: web.StreamResponse, request: web.BaseRequest) -> None:
     """Send the head of an answer: from here on only the connection's end can tell of a failure."""
     request[_BEGUN] = True
@@ -308,7 +323,7 @@ async def _begin(response: web.StreamResponse, request: web.BaseRequest) -> None
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """The whole body, unless it is too large."""
+    """Return the whole body. Raises StatusError if it is too large or too slow."""
     length = request.content_length
     if length is not None and length > MOST_BODY:
         raise errors.body_too_large(MOST_BODY)
@@ -316,11 +331,14 @@ async def read_body(request: web.BaseRequest) -> bytes:
         return b""
     chunks, size = [], 0
     try:
-        while chunk := await request.content.readany():
-            size += len(chunk)
-            if size > MOST_BODY:
-                raise errors.body_too_large(MOST_BODY)
-            chunks.append(chunk)
+        async with asyncio.timeout(_BODY_SECONDS):
+            while chunk := await request.content.readany():
+                size += len(chunk)
+                if size > MOST_BODY:
+                    raise errors.body_too_large(MOST_BODY)
+                chunks.append(chunk)
+    except TimeoutError as error:
+        raise errors.body_too_slow(_BODY_SECONDS) from error
     except (HttpProcessingError, web.PayloadAccessError, web.RequestPayloadError) as error:
         raise errors.bad_request(f"the body can't be read: {error}") from error
     return b"".join(chunks)

@@ -1,22 +1,24 @@
-"""The listening socket: TLS around a Handler."""
+"""The listening sockets of a Handler: TLS on TCP, and plain HTTP on a Unix socket."""
 
+import contextlib
 import ipaddress
 import logging
+import os
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from bireme.apiserver.serving.connections import Acceptor
 from bireme.apiserver.serving.handler import Handler
 from bireme.server_header import omit_server_header
 
 _LONGEST_LINE: Final = 32 * 1024
 _GOODBYE_SECONDS: Final = 1.0
-_BACKLOG: Final = 512
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +31,14 @@ class _OnlyOurs(logging.Filter):
 
 
 _log.addFilter(_OnlyOurs())
+_OPTIONS: Final[dict[str, Any]] = {
+    "access_log": None,
+    "logger": _log,
+    # As a kube-apiserver: bodies are what they are, and a small one can't unpack into a large one.
+    "auto_decompress": False,
+    "max_line_size": _LONGEST_LINE,
+    "max_field_size": _LONGEST_LINE,
+}
 
 
 class ListenError(Exception):
@@ -94,20 +104,33 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-async def start(handler: Handler, listening: Listening, context: ssl.SSLContext) -> web.ServerRunner:
-    """Serve until the returned runner is cleaned up."""
-    server = web.Server(
-        handler,
-        handler_cancellation=True,
-        access_log=None,
-        logger=_log,
-        # As a kube-apiserver: bodies are what they are, and a small one can't unpack into a large one.
-        auto_decompress=False,
-        max_line_size=_LONGEST_LINE,
-        max_field_size=_LONGEST_LINE,
-    )
+@contextlib.asynccontextmanager
+async def serve(
+    handler: Handler, listening: Listening, context: ssl.SSLContext, path: Path
+) -> AsyncIterator[None]:
+    """Serve on a TCP socket, and on a Unix socket at `path`, until the context ends."""
+    server = web.Server(handler, handler_cancellation=True, **_OPTIONS)
     omit_server_header(server)
     runner = web.ServerRunner(server, shutdown_timeout=_GOODBYE_SECONDS)
     await runner.setup()
-    await web.SockSite(runner, listening.socket, ssl_context=context, backlog=_BACKLOG).start()
-    return runner
+    acceptor = Acceptor(server, listening.socket, context, _OPTIONS)
+    try:
+        acceptor.start()
+        await _listen_nearby(runner, path)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        handler.close()
+        await acceptor.stop()
+        await runner.cleanup()
+
+
+async def _listen_nearby(runner: web.ServerRunner, path: Path) -> None:
+    """Serve clients that share the folder without TLS. The token is asked for as ever."""
+    # By a descriptor of the folder: paths of sockets are short, those of folders need not be.
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        await web.UnixSite(runner, f"/proc/self/fd/{folder}/{path.name}").start()
+        path.chmod(0o600)
+    finally:
+        os.close(folder)

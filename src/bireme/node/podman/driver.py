@@ -30,6 +30,7 @@ from bireme.node.driver import (
 from bireme.node.environment import Sources, build_environment, expand
 from bireme.node.folders import ROOT, NodeFolder, PodFolder
 from bireme.node.machine import Machine
+from bireme.node.open_files import caller_limit
 from bireme.node.podman import attendant
 from bireme.node.podman.arguments import Host, Image, Mount, Wanted, build_run, runs_as_root
 from bireme.node.podman.callers import called_job, calling_job
@@ -273,6 +274,9 @@ class PodmanDriver:
         if (hosts := place.folder.path / "hosts").exists():
             hosts.chmod(0o644)
             ours.append(Mount(str(hosts), _HOSTS, read_only=True))
+        if (resolver := place.folder.path / "resolv.conf").exists():
+            resolver.chmod(0o644)
+            ours.append(Mount(str(resolver), "/etc/resolv.conf", read_only=True))
         theirs = [*self._volume_mounts(pod, container, place, volumes, values)]
         taken = {each.target for each in theirs}
         return [*(each for each in ours if each.target not in taken), *theirs]
@@ -418,9 +422,12 @@ def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def own_limits() -> tuple[str, ...]:
-    """This process's own limits: those that podman would set may need a right that is not given."""
+    """The limits that this process was started with.
+
+    Those that podman would set by itself may need a right that is not given.
+    """
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
-    files_, processes = resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_NPROC)
+    files_, processes = caller_limit(), resource.getrlimit(resource.RLIMIT_NPROC)
     return (_limit("nofile", files_, 1 << 20), _limit("nproc", processes, most))
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from bireme.apiserver.crd_keywords import Place, keywords
 from bireme.apiserver.crd_structural import complete, structural
 from bireme.apiserver.errors import FieldError, forbidden_value
+from bireme.apiserver.structural.patterns import is_too_large
 from bireme.apiserver.structural.pruning import prune_value
 from bireme.apiserver.structural.validation import validate_value
 from bireme.apiserver.structural.wording import invalid
@@ -43,6 +44,10 @@ def problems(schema: Schema, path: str, *, has_status: bool) -> Iterator[FieldEr
     if misshapen := list(_shapes(schema, path)):
         yield from misshapen
         return
+    if is_too_large(_patterns(schema)):
+        # Before anything is matched: to compile them takes its time.
+        yield forbidden_value(path, "the patterns are too large, all together, to be checked here")
+        return
     if has_status:
         yield from _root(schema, path)
     if schema.get("nullable"):
@@ -51,6 +56,18 @@ def problems(schema: Schema, path: str, *, has_status: bool) -> Iterator[FieldEr
         found = [*structural(schema, path, "root"), *complete(schema, schema, path, path)]
         yield from sorted(found, key=_sentence) or _defaults(schema, path)
     yield from keywords(schema, path, Place(is_root=True))
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    """All patterns in a schema, wherever they stand."""
+    if isinstance(schema, Mapping):
+        if isinstance(pattern := schema.get("pattern"), str):
+            yield pattern
+        for each in schema.values():
+            yield from _patterns(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _patterns(each)
 
 
 def _sentence(problem: FieldError) -> str:

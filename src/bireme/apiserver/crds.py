@@ -12,6 +12,7 @@ Where it differs from a kube-apiserver (1.36):
 | values in messages about all versions | as the CRD has them | as Go has them |
 | unknown keywords in `items` and `additionalProperties` | kept | dropped |
 | keywords of wrong types in these | refused with 422 | refused with 400 |
+| patterns that are large, alone or together (`patterns.MOST_SIZE`) | refused | accepted |
 
 `warnings` says so where a CRD asks for it.
 """
@@ -24,7 +25,7 @@ import msgspec
 from bireme.apiserver.crd_rules import FINALIZER, condition, with_condition
 from bireme.apiserver.kinds import Column, Kind
 from bireme.apiserver.rules import Object
-from bireme.apiserver.structural import formats, patterns
+from bireme.apiserver.structural import formats
 
 
 def kind_of(crd: Object) -> Kind | None:
@@ -103,8 +104,6 @@ def warnings(crd: Object) -> list[str]:
     nodes = [node for version in spec["versions"] for node in _nodes(_schema(version))]
     if any(node.get("x-kubernetes-validations") for node in nodes):
         found.append("rules in x-kubernetes-validations are not evaluated here")
-    unchecked = [text for node in nodes if (text := node.get("pattern")) and patterns.compiled(text) is None]
-    found += [f"pattern {text!r} is not checked here" for text in dict.fromkeys(unchecked)]
     if any("scale" in (each.get("subresources") or {}) for each in spec["versions"]):
         found.append("the scale subresource is not served here")
     return found

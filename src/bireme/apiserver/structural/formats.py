@@ -1,4 +1,8 @@
-"""The formats that a CRD's schema may ask of a string; each function tells whether a text has it."""
+"""The formats that a CRD's schema may ask of a string; each function tells whether a text has it.
+
+Texts come from anybody: those of the long formats are checked in linear time, others are refused above
+MOST_LETTERS.
+"""
 
 import ipaddress
 import re
@@ -11,14 +15,21 @@ from urllib.parse import urlsplit
 
 Format = Callable[[str], bool]
 
+MOST_LETTERS: Final = 4096
+"""A text that is longer has none of these formats, but for those in _LONG."""
+_LONG: Final = ("byte", "password", "uri")
+_MOST_EMAIL: Final = 512
+_MOST_COMMENTS: Final = 16
+
 _LETTER: Final = r"a-zA-Z0-9\u0080-\U0010ffff"
 _HOST: Final = re.compile(
     rf"[{_LETTER}$+<=>^`|~](-?[{_LETTER}$+<=>^`|~]{{0,62}})?"
     rf"|([{_LETTER}$+<=>^`|~]([{_LETTER}$+<=>^`|~-]{{0,61}}[{_LETTER}$+<=>^`|~])?\.)+[a-zA-Z\u0080-\U0010ffff]{{2,63}}"
 )
 _TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-_GO_DURATION: Final = re.compile(r"[-+]?(0|(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
-_AMOUNT: Final = re.compile(r"\d+\s*([A-Za-zµ]+)", re.ASCII)
+_GO_DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+# Possessive, and only from the first digit on: a long number without a unit is read once.
+_AMOUNT: Final = re.compile(r"(?<![0-9])[0-9]++\s*+([A-Za-zµ]+)", re.ASCII)
 _UNITS: Final = ("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk")
 _UNIT_BEGINNINGS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _CARD: Final = re.compile(
@@ -70,6 +81,9 @@ def _cidr(text: str) -> bool:
 
 
 def _email(text: str) -> bool:
+    # parseaddr takes quadratic time, and calls itself at each bracket.
+    if len(text) > _MOST_EMAIL or text.count("(") > _MOST_COMMENTS:
+        return False
     name, address = parseaddr(text)
     local, at, domain = address.rpartition("@")
     if not (local and at and domain) or text.count("@") != 1 or ".." in address:
@@ -200,4 +214,12 @@ def known(schema_types: tuple[str, ...], name: str) -> str:
 
 
 def of_text(name: str) -> Format | None:
-    return FORMATS.get(name.replace("-", ""))
+    """Return the check of a format by its name, None for one that is not heeded."""
+    return _CHECKS.get(name.replace("-", ""))
+
+
+def _bounded(check: Format) -> Format:
+    return lambda text: len(text) <= MOST_LETTERS and check(text)
+
+
+_CHECKS: Final = {name: check if name in _LONG else _bounded(check) for name, check in FORMATS.items()}

@@ -10,7 +10,7 @@ Where it differs from a kube-apiserver (1.36):
 |---|---|---|
 | CEL rules (`x-kubernetes-validations`) | not evaluated | evaluated |
 | the order of findings in an object | the object's | any |
-| a pattern with a script, such as `\\p{Greek}` | not checked | checked |
+| patterns | at most `patterns.MOST_STEPS` steps for an object, else refused | no limit |
 | embedded resources | must name their apiVersion and kind | their metadata is checked like an object's own |
 """
 
@@ -21,6 +21,7 @@ from bireme.apiserver.rules import Object
 from bireme.apiserver.structural import lists, numbers, wording
 from bireme.apiserver.structural.checks import Check, Schema, compiled
 from bireme.apiserver.structural.formats import of_text
+from bireme.apiserver.structural.patterns import MOST_DEFAULT_STEPS, MOST_STEPS, Pattern
 from bireme.apiserver.structural.strictness import quoted
 
 _ABSENT: Final = object()
@@ -34,6 +35,8 @@ _SORTS: Final = {
     list: "array",
     dict: "object",
 }
+_SHOWN: Final = 64
+"""How much is shown of a text that is too long."""
 _FORMATS: Final = {"integer": "int64", "number": "float64"}
 _BLOCKING: Final = (
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
@@ -65,7 +68,7 @@ def validate_status(schema: Schema, new: Object, old: Object) -> list[FieldError
 
 def validate_value(schema: Schema, value: Any, path: str) -> list[FieldError]:
     """What a part of a schema has against a value that stands at a path, which no sentence repeats."""
-    walk = _Walk(path)
+    walk = _Walk(path, MOST_DEFAULT_STEPS)
     walk.value(Check(schema), value, "")
     return list(dict.fromkeys(walk.found))
 
@@ -107,9 +110,11 @@ class _Walk:
     """One validation. Each method adds to what was found and returns how many checks were passed: of the
     alternatives of an `anyOf` the one that passed most is reported."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, most_steps: int = MOST_STEPS) -> None:
         self.found: list[FieldError] = []
         self._prefix = prefix
+        self._steps_left = most_steps
+        """Of those that patterns may take."""
 
     # ---- where something is
 
@@ -192,14 +197,24 @@ class _Walk:
             self.found.append(wording.too_long(self._field(path), schema["maxLength"]))
         elif len(value) < schema.get("minLength", 0):
             self._invalid(path, value, f"should be at least {schema['minLength']} chars long")
-        elif check.pattern and check.pattern.search(value) is None:
-            self._invalid(path, value, f"should match '{schema['pattern']}'")
+        elif check.pattern:
+            self._match(check.pattern, schema["pattern"], value, path)
         has_format = of_text(check.format) if check.format else None
         if has_format is None:
             return 1
         if not has_format(value):
             self._wrong_type(path, check.format, value)
         return 2
+
+    def _match(self, pattern: Pattern, text: str, value: str, path: str) -> None:
+        self._steps_left -= pattern.cost(value)
+        if self._steps_left < 0:
+            cut = f"{value[:_SHOWN]}…" if len(value) > _SHOWN else value
+            self._invalid(
+                path, cut, f"is too long, with the other texts, to be matched against '{text}' here"
+            )
+        elif not pattern.search(value):
+            self._invalid(path, value, f"should match '{text}'")
 
     def _number(self, problem: numbers.Problem, path: str) -> None:
         if problem.value is None:

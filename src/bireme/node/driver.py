@@ -226,10 +226,11 @@ class ProcessDriver:
         if not self.can_mount:
             self._check_mounts(pod, container, volumes)
             return []
-        mounts: list[dict[str, Any]] = []
-        hosts = folder.path / "hosts"
-        if hosts.exists():
-            mounts.append({"source": str(hosts), "target": "/etc/hosts"})
+        mounts: list[dict[str, Any]] = [
+            {"source": str(source), "target": f"/etc/{source.name}"}
+            for source in (folder.path / "hosts", folder.path / "resolv.conf")
+            if source.exists()
+        ]
         written = written_volumes(pod)
         for mount in container.get("volumeMounts") or ():
             name = mount["name"]

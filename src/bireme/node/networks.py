@@ -1,21 +1,31 @@
-"""Who finds whom: the names of a job's pods, and, for jobs with services, a network of their own.
+"""Who finds whom: the names of a job's pods, and the networks of jobs.
 
-All pods share the machine's network unless their job has service ports: then replicas that listen on the same
-port must not be in each other's way, and each gets an address in a network of the job. So do the pods of an
-MPI job where the machine has no network but loopback.
+| job | network of its pods |
+|---|---|
+| with service ports | each pod has an address of its own in a network of the job |
+| MPI, on a machine with no network but loopback | the same: Open MPI refuses loopback |
+| MPI, ColossalAI | all pods share a network of the job, if slirp4netns can lead out of it |
+| any other, and with `hostNetwork` | the machine's |
+
+mpirun, its daemons, ranks and torchrun's store listen on all addresses, and let in every client that knows a
+few words; no setting of theirs makes them listen on loopback alone. So neither other machines nor other users
+of this one may reach their ports. A network without a way out would do too, but programs that download
+something would fail: without slirp4netns, such jobs stay in the machine's network.
 """
 
 import asyncio
 import contextlib
 import hashlib
 import json
+import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from bireme.node import machine, shims
 from bireme.node.driver import hostname, write_hosts
@@ -35,8 +45,13 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from bireme.node.shim import kernel, network
 kernel.detach()
-network.hold(sys.argv[2], user=sys.argv[3] == "user")
+network.hold(sys.argv[2], user=sys.argv[3] == "user", uplink=sys.argv[4])
 """
+_UPLINK: Final = "slirp4netns"
+_RESOLVER: Final = "10.0.2.3"
+"""Where slirp4netns answers for the machine's resolver."""
+Sort = Literal["machine", "own", "shared"]
+log = logging.getLogger(__name__)
 
 
 class NetworkError(Exception):
@@ -59,6 +74,7 @@ class Networks:
         self._members: dict[str, dict[str, Member]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._entries: dict[str, tuple[str, ...]] = {}
+        self._sorts: dict[str, Sort] = {}
 
     async def join(
         self, pod: Object, folder: PodFolder, job: Object | None, entry: Sequence[str] = ()
@@ -69,19 +85,47 @@ class Networks:
         without one the network has its own.
         """
         job_uid = job["metadata"]["uid"] if job is not None else pod["metadata"]["uid"]
-        place: dict[str, Any] | None = None
-        if job is not None and self._machine.isolation != "none" and _needs_network(job):
-            async with self._locks.setdefault(job_uid, asyncio.Lock()):
-                holder = await self._holder(job_uid, entry)
-            address = self._address(job_uid, folder)
-            port = f"v{address.rpartition('10.88.')[2].replace('.', 'x')}"
-            user = self._machine.isolation == "user"
-            place = {"holder": holder, "user": user, "mounts": bool(entry), "address": address, "port": port}
-        member = Member(pod, folder, place["address"] if place else LOOPBACK)
+        place = await self._place(job_uid, job, folder, tuple(entry)) if job is not None else None
+        member = Member(pod, folder, place.get("address", LOOPBACK) if place else LOOPBACK)
         members = self._members.setdefault(job_uid, {})
         members[pod["metadata"]["uid"]] = member
         self._introduce(job_uid, member)
         return place
+
+    async def _place(
+        self, job_uid: str, job: Object, folder: PodFolder, entry: tuple[str, ...]
+    ) -> dict[str, Any] | None:
+        """What the shim of a pod needs to enter its job's network; None for the machine's."""
+        async with self._locks.setdefault(job_uid, asyncio.Lock()):
+            sort = self._sorts.setdefault(job_uid, self._choose(job, folder, entry))
+            if sort == "machine":
+                return None
+            try:
+                holder = await self._holder(job_uid, _uplink() if sort == "shared" else "", entry)
+            except NetworkError as error:
+                if sort == "own":
+                    raise
+                log.warning("%s: its pods are in the machine's network", error)
+                self._sorts[job_uid] = "machine"
+                return None
+        user = self._machine.isolation == "user"
+        if sort == "shared":
+            _write_resolver(folder.path / "resolv.conf")
+            return {"holder": holder, "user": user, "shared": True}
+        address = self._address(job_uid, folder)
+        port = f"v{address.rpartition('10.88.')[2].replace('.', 'x')}"
+        return {"holder": holder, "user": user, "mounts": bool(entry), "address": address, "port": port}
+
+    def _choose(self, job: Object, folder: PodFolder, entry: tuple[str, ...]) -> Sort:
+        """Choose a job's network; for a pod that was started by an earlier daemon, what it was then."""
+        if folder.orders.exists():
+            network = shims.read_orders(folder).get("network")
+            return "machine" if not network else "shared" if network.get("shared") else "own"
+        if self._machine.isolation == "none":
+            return "machine"
+        # slirp4netns can't enter the user namespace of podman's containers.
+        has_uplink = bool(_uplink()) and not entry
+        return choose_network(job, is_connected=machine.is_connected(), has_uplink=has_uplink)
 
     def address(self, pod: Object) -> str:
         """The address of a pod that has joined."""
@@ -163,9 +207,9 @@ class Networks:
 
     # ---- holders
 
-    async def _holder(self, job_uid: str, entry: Sequence[str]) -> int:
+    async def _holder(self, job_uid: str, uplink: str, entry: tuple[str, ...]) -> int:
         folder = self._folder / job_uid
-        if self._entries.setdefault(job_uid, tuple(entry)) != tuple(entry):
+        if self._entries.setdefault(job_uid, entry) != entry:
             raise NetworkError(
                 "pods of the drivers process and podman can't share the network of a job that an ordinary"
                 " user runs: choose one driver for all of its pods"
@@ -185,6 +229,7 @@ class Networks:
             str(ROOT),
             str(folder),
             "podman" if entry else self._machine.isolation,
+            uplink,
         ]
         with (folder / "log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -212,6 +257,7 @@ class Networks:
             folder.rmdir()
         self._locks.pop(job_uid, None)
         self._entries.pop(job_uid, None)
+        self._sorts.pop(job_uid, None)
 
 
 def _aliases(pod: Object) -> list[Object]:
@@ -243,11 +289,39 @@ def _is_of_mpi(pod: Object) -> bool:
     return any(owner["kind"] == "MPIJob" for owner in owners)
 
 
-def _needs_network(job: Object) -> bool:
-    """Whether a job has services, or is MPI's on a machine without a network: Open MPI shuns loopback."""
-    if job.get("kind") == "MPIJob":
-        return not machine.is_connected()
-    return bool(((job.get("spec") or {}).get("service") or {}).get("ports"))
+def choose_network(job: Object, *, is_connected: bool, has_uplink: bool) -> Sort:
+    """Choose the network of a new job; see the table above.
+
+    `is_connected` tells whether the machine has a network beside loopback, `has_uplink` whether slirp4netns
+    is installed.
+    """
+    spec = job.get("spec") or {}
+    if job.get("kind") not in ("MPIJob", "ColossalAIJob"):
+        return "own" if (spec.get("service") or {}).get("ports") else "machine"
+    replicas = [spec.get("worker"), *(spec.get("mpiReplicaSpecs") or {}).values()]
+    templates = [(each or {}).get("template") or {} for each in replicas]
+    if any((template.get("spec") or {}).get("hostNetwork") for template in templates):
+        return "machine"
+    if not is_connected:
+        return "own" if job.get("kind") == "MPIJob" else "machine"
+    return "shared" if has_uplink else "machine"
+
+
+def _uplink() -> str:
+    """The path of slirp4netns; empty if it is not installed."""
+    return shutil.which(_UPLINK) or ""
+
+
+def _write_resolver(path: Path) -> None:
+    """Write a pod's resolv.conf, if the machine's names a resolver on loopback: that is another one there."""
+    try:
+        lines = Path("/etc/resolv.conf").read_text().splitlines()
+    except OSError:
+        return
+    servers = [line.split()[1] for line in lines if line.startswith("nameserver") and len(line.split()) > 1]
+    if any(server.startswith("127.") or server == "::1" for server in servers):
+        kept = [line for line in lines if not line.startswith("nameserver")]
+        path.write_text("\n".join([f"nameserver {_RESOLVER}", *kept]) + "\n")
 
 
 def _alive(folder: Path) -> int | None:

@@ -90,6 +90,7 @@ class Victim:
         if python is None:
             raise unavailable("another user can't run this Python, and the system's is of another version")
         self.home, self.python = home, python
+        self._processes: dict[str, int] = {}
         self.data = home / ".local/state/bireme"
         watch_over(home)
         os.chown(home, VICTIM, VICTIM)
@@ -122,16 +123,8 @@ class Victim:
         )
 
     def command(self, *args: str) -> list[str]:
-        return [
-            "prlimit",
-            f"--nofile={FILES}:",
-            *become(VICTIM),
-            self.python,
-            "-P",
-            "-m",
-            "bireme.cli.main",
-            *args,
-        ]
+        limit = ["prlimit", f"--nofile={FILES}:"]
+        return [*limit, *_with_tun(), *become(VICTIM), self.python, "-P", "-m", "bireme.cli.main", *args]
 
     def environment(self) -> Mapping[str, str]:
         library = find("5.0")
@@ -171,7 +164,21 @@ class Victim:
         return answer.status, body
 
     def processes(self) -> dict[str, int]:
-        """The daemon, its fork server, a shim, and a process of a pod."""
+        """The daemon, its fork server, a shim, and a process of a pod, as they were when first asked for."""
+        if not self._processes:
+            self._processes = self._find_processes()
+        return self._processes
+
+    def is_alive(self) -> dict[str, bool]:
+        """Whether these processes are still there, and neither stopped nor traced."""
+        states = {}
+        for who, pid in self.processes().items():
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            states[who] = any(line.startswith(("State:\tS", "State:\tR")) for line in lines)
+            states[who] &= "TracerPid:\t0" in lines
+        return states
+
+    def _find_processes(self) -> dict[str, int]:
         found = {"daemon": self.daemon}
         for process in all_processes():
             with contextlib.suppress(OSError):
@@ -186,6 +193,17 @@ class Victim:
 
     def _is_ours(self, pid: int) -> bool:
         return str(self.data).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _with_tun() -> list[str]:
+    """What runs a command where all may open /dev/net/tun, as they may with udev's usual rules.
+
+    slirp4netns needs it. The command gets mounts of its own; the machine's device stays as it is.
+    """
+    if Path("/dev/net/tun").stat().st_mode & 0o006 == 0o006:
+        return []
+    script = 'mount -t tmpfs none /dev/net && mknod -m 666 /dev/net/tun c 10 200 && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, "sh"]
 
 
 @contextlib.contextmanager

@@ -36,6 +36,8 @@ _OPTIONS: Final[dict[str, Any]] = {
     "logger": _log,
     # As a kube-apiserver: bodies are what they are, and a small one can't unpack into a large one.
     "auto_decompress": False,
+    # How long the rest of a body is read, and dropped, that was answered without it.
+    "lingering_time": _GOODBYE_SECONDS,
     "max_line_size": _LONGEST_LINE,
     "max_field_size": _LONGEST_LINE,
 }

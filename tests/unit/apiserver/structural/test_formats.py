@@ -62,9 +62,9 @@ def test_no_text_takes_a_format_long(name: str, text: str) -> None:
     has_format = of_text(name)
     assert has_format is not None
     for size in (MOST_LETTERS, len(text)):
-        begun = time.perf_counter()
+        begun = time.process_time()
         has_format(text[:size])
-        assert time.perf_counter() - begun < 1
+        assert time.process_time() - begun < 1
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ CATASTROPHIC = (
 def test_no_pattern_takes_long(pattern: str, text: str) -> None:
     regex = compiled(pattern)
     assert regex is not None
-    begun = time.perf_counter()
+    begun = time.process_time()
     regex.search(text)
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_costly_match_takes_no_longer_than_its_cost_says(pattern: str) -> None
     regex = compiled(pattern)
     assert regex is not None
     text = "ab" * 5_000
-    begun = time.perf_counter()
+    begun = time.process_time()
     regex.search(text)
     # Ten times as long as measured, for a busy machine.
-    assert time.perf_counter() - begun < regex.cost(text) * 200e-9
+    assert time.process_time() - begun < regex.cost(text) * 200e-9
 
 
 def test_scripts_are_understood() -> None:
@@ -109,9 +109,9 @@ def test_an_object_is_refused_if_its_patterns_would_take_too_long() -> None:
     regex = compiled(r"[ab]{900}[ab]{900}c")
     assert regex is not None
     count = MOST_STEPS // regex.cost(text) + 2
-    schema, begun = patterned(r"[ab]{900}[ab]{900}c"), time.perf_counter()
+    schema, begun = patterned(r"[ab]{900}[ab]{900}c"), time.process_time()
     found = validate(schema, {"spec": {"texts": [text] * count}})
-    assert time.perf_counter() - begun < 20
+    assert time.process_time() - begun < 20
     assert "is too long, with the other texts, to be matched" in found[-1].body
 
 
@@ -121,9 +121,9 @@ def test_a_long_text_may_have_a_simple_pattern() -> None:
 
 def test_a_schema_is_refused_if_its_patterns_are_too_large_together() -> None:
     texts = {f"p{number}": {"type": "string", "pattern": f"x{number}.{{1000}}"} for number in range(5_000)}
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = list(problems({"type": "object", "properties": texts}, "schema", has_status=False))
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
     assert [each.body for each in found] == [
         "Forbidden: the patterns are too large, all together, to be checked here"
     ]

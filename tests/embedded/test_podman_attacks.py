@@ -376,7 +376,9 @@ def test_a_container_turns_nothing_of_ours_into_something_else(scene: Scene, scr
     assert "wrote" not in said
 
 
-@pytest.mark.parametrize("path", ["/v/link", "/v/deep/../link", "/proc/self/root/x", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["/v/link", "/v/deep/../link", "/proc/self/root/x", "/etc/passwd", "/a:/b", "v"]
+)
 def test_a_termination_message_path_stays_in_the_container(scene: Scene, path: str) -> None:
     first = container(f"ln -s {scene.written} /v/link", volumeMounts=[{"name": "v", "mountPath": "/v"}])
     main = container(

@@ -1,6 +1,9 @@
 """A subPath stays in its volume, with openat2 and without."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,43 @@ def test_a_link_for_the_content_leads_right_below_the_volume(
     (volume / "..data").symlink_to(target)
     with pytest.raises(SubPathError):
         open_beneath(str(volume), "secret", is_written=True, has_openat2=has_openat2)
+
+
+SWAP = """
+import os, shutil, sys
+os.chdir(sys.argv[1])
+os.mkdir("data")
+print(flush=True)
+while True:
+    try:
+        os.rename("data", "aside")
+        os.symlink(sys.argv[2], "data")
+        os.unlink("data")
+        os.rename("aside", "data")
+    except OSError:
+        # The other side has made a folder where there was none.
+        shutil.rmtree("aside", ignore_errors=True)
+        if os.path.islink("data"):
+            os.unlink("data")
+"""
+
+
+def test_a_folder_that_is_swapped_for_a_link_all_the_time_is_never_followed(
+    volume: Path, has_openat2: bool
+) -> None:
+    outside = volume.parent / "outside"
+    opened = linked = 0
+    command = [sys.executable, "-c", SWAP, str(volume), str(outside)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as swapping:
+        assert swapping.stdout is not None
+        swapping.stdout.readline()
+        deadline = time.monotonic() + 30
+        while opened + linked < 2000 or not (opened and linked):
+            assert time.monotonic() < deadline, (opened, linked)
+            try:
+                os.close(open_beneath(str(volume), "data/folder", has_openat2=has_openat2))
+                opened += 1
+            except SubPathError as error:
+                linked += "symbolic link" in str(error)
+        swapping.kill()
+    assert [path.name for path in outside.iterdir()] == ["secret"]

@@ -261,6 +261,7 @@ class PodmanDriver:
         A container shares with us only files that are mount points, which it can't replace, and directories
         that it can't write to. The termination message is the one file of ours that it writes.
         """
+        _check_target(container, "terminationMessagePath", message)
         place.make()
         place.host_name.write_text(f"{hostname(pod)}\n")
         place.host_name.chmod(0o644)
@@ -293,7 +294,7 @@ class PodmanDriver:
         written = written_volumes(pod)
         for number, mount in enumerate(container.get("volumeMounts") or ()):
             name, target = mount["name"], mount["mountPath"]
-            _check_target(container, target)
+            _check_target(container, "mountPath", target)
             # As on a cluster, nothing that the node agent writes can be written to.
             read_only = bool(mount.get("readOnly")) or name in written
             if name in sizes and name not in shared:
@@ -359,10 +360,13 @@ class _Place:
 
 
 def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+    """Write a file for its owner alone; all at once, as an attendant may be reading it."""
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", errors="surrogateescape") as file:
         file.write(text)
+    new.replace(path)
 
 
 def _files(folder: PodFolder) -> Path:
@@ -447,10 +451,10 @@ def _check(pod: Object, container: Object, image: Image) -> None:
         raise UnstartableError(Problem(RUN_ERROR, message, name, fatal=True))
 
 
-def _check_target(container: Object, target: str) -> None:
+def _check_target(container: Object, field: str, target: str) -> None:
     """As on a cluster; podman would read more into such a path."""
     if not target.startswith("/") or ":" in target or "\n" in target:
-        message = f"container {container['name']}: mountPath {target!r} must be an absolute path without ':'"
+        message = f"container {container['name']}: {field} {target!r} must be an absolute path without ':'"
         raise UnstartableError(Problem(CONFIG_ERROR, message, container["name"], fatal=True))
 
 

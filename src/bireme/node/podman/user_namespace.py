@@ -56,6 +56,7 @@ class UserNamespace:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=self._env,
+            cwd="/",
         )
         assert process.stdout is not None
         assert process.stderr is not None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from bireme.kube.cancelling import raise_if_cancelled
 from bireme.kube.client import Client
 from bireme.kube.codec import Malformed
 from bireme.kube.errors import ApiError, DecodeError, Gone, KubeError, TransportError
@@ -112,11 +113,14 @@ class Cache(Generic[T]):
             try:
                 if self._must_list:
                     await self._list()
+                    # A call that was made again may have hidden a cancellation, and a watch has no end.
+                    raise_if_cancelled()
                     began_at = self._clock.now()
                 await self._watch()
             except KubeError as error:
                 patience = asked_patience(error)
                 self._take_note(error)
+                raise_if_cancelled()
             lasted = self._clock.now() - began_at >= _LONG_ENOUGH_SECONDS
             failures = 1 if lasted or self._counts["events"] > heard else failures + 1
             await self._clock.sleep(BACKOFF.delay(failures, self._client.random(), patience))

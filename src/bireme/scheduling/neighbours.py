@@ -300,6 +300,9 @@ class Constraints:
             for residents in self._residents:
                 for each in residents.on_port.get((protocol, number), {}).values():
                     self._keep_ports(relations, each)
+        self._work.spend(
+            40 * (len(relations.affinity) + len(relations.spread)) + len(relations.anti_affinity)
+        )
         own, rules = class_of(relations.namespace, relations.labels), relations.rules
         if rules.apart is not None:
             for key, columns in self._selected(rules.apart).items():
@@ -321,7 +324,7 @@ class Constraints:
         found: dict[str, list[int]] = {}
         for residents in self._residents:
             for pods in residents.classes_for(terms):
-                self._work.spend(1)
+                self._work.spend(4)
                 keys = self._keys(terms, pods)
                 if keys:
                     columns = self._neighbours.columns(residents.of_class[pods])

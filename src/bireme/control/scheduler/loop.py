@@ -1,9 +1,16 @@
-"""The scheduler's loop: one round after every change, never two at once."""
+"""The scheduler's loop: one round after every change, never two at once.
+
+A round is decided in a worker thread, whatever its size: the event loop renews the lease, follows watches and
+binds meanwhile. The thread reads the mirror's state, and nothing changes that until the round is over: news
+wait in the mirror, and are taken in between two rounds, a slice at a time. A round itself is bounded
+(`scheduling.round`); what it leaves, its backlog, goes into the next one.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from bireme.control.metrics import Metrics
@@ -16,7 +23,7 @@ from bireme.control.times import WallClock
 from bireme.kube.cache import Cache
 from bireme.kube.client import Client
 from bireme.kube.clock import within
-from bireme.scheduling import Decisions, Policy, schedule
+from bireme.scheduling import Backlog, Decisions, Policy, schedule
 from bireme.scheduling.units import Key
 
 log = logging.getLogger("bireme.scheduler")
@@ -24,8 +31,10 @@ log = logging.getLogger("bireme.scheduler")
 REPORTERS: Final = 8
 GATHER_SECONDS: Final = 0.01
 """A gang's pods are made one by one: a round waits so long for what comes together."""
-LARGE: Final = 2000
-"""From so many nodes and pods on, a round is decided beside the event loop, so that leases are renewed."""
+SLICE: Final = 50
+"""Changes that are taken in before other tasks get their turn."""
+Offload = Callable[[Callable[[], Decisions]], Awaitable[Decisions]]
+"""Runs a round so that the event loop goes on meanwhile."""
 
 
 class Scheduler:
@@ -41,12 +50,15 @@ class Scheduler:
         may_write: Callable[[], bool] = lambda: True,
         metrics: Metrics | None = None,
         with_volumes: bool = True,
+        offload: Offload = asyncio.to_thread,
     ) -> None:
         client = client.guarded(may_write)
         self._policy = policy or Policy()
         self._clock = clock or WallClock()
         self._sleep = client.clock
         self._may_write = may_write
+        self._offload = offload
+        self._backlog = Backlog()
         self._wake = asyncio.Event()
         self.mirror = Mirror(client, home, self._wake.set, self._touch, with_volumes=with_volumes)
         self._carrier = Carrier(client, self.mirror, client.clock)
@@ -77,21 +89,19 @@ class Scheduler:
 
     async def _round(self, tasks: asyncio.TaskGroup) -> Decisions:
         """Decide on the picture of now, and begin to carry it out; a call that hangs holds up nobody else."""
-        self.mirror.catch_up()
+        while self.mirror.catch_up(SLICE):
+            await asyncio.sleep(0)
         now = self._clock.now()
         begun = self._sleep.now()
-        decisions = await self._decide(now)
+        decisions = await self._offload(
+            partial(schedule, self.mirror.state, self._policy, now, self._backlog)
+        )
+        self._backlog = decisions.backlog
         self._figures.round_seconds.observe(self._sleep.now() - begun)
         self.rounds += 1
         self._reporter.heard(decisions)
         self._carrier.carry_out(decisions, now, tasks.create_task)
         return decisions
-
-    async def _decide(self, now: datetime) -> Decisions:
-        state = self.mirror.state
-        if len(state.pods) + len(state.nodes.columns) < LARGE:
-            return schedule(state, self._policy, now)
-        return await asyncio.to_thread(schedule, state, self._policy, now)
 
     async def _rest(self, wake_at: datetime | None) -> None:
         """Wait for a change, or for the time at which something ends."""
@@ -103,7 +113,8 @@ class Scheduler:
                 try:
                     await within(self._sleep, seconds, _returns(self._wake.wait()))
                 except TimeoutError:
-                    return
+                    if seconds:
+                        return
         await self._sleep.sleep(GATHER_SECONDS)
 
     # For those who look at it.

@@ -88,10 +88,11 @@ class Mirror:
 
         return on_change
 
-    def catch_up(self) -> None:
-        """Let the state follow all that was heard."""
-        while self._news:
+    def catch_up(self, most: int) -> bool:
+        """Let the state follow what was heard, at most so many changes; return whether there are more."""
+        for _ in range(min(most, len(self._news))):
             self._news.popleft()()
+        return bool(self._news)
 
     # What we did, before a watch tells it.
 

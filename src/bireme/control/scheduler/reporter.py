@@ -11,6 +11,7 @@ from bireme.api.kinds import POD_GROUP, QUEUE
 from bireme.api.scheduler import PodGroupStatus, QueueStatus, Waiting
 from bireme.control.queue import WorkQueue
 from bireme.control.scheduler.mirror import Mirror
+from bireme.kube.cancelling import raise_if_cancelled
 from bireme.kube.client import Client
 from bireme.kube.errors import Conflict, KubeError, NotFound
 from bireme.kube.resources import PODS, resource_of
@@ -87,6 +88,7 @@ class Reporter:
                 self.queue.retry(subject)
             finally:
                 self.queue.done(subject)
+            raise_if_cancelled()
 
     async def _report(self, subject: Subject, now: datetime) -> None:
         if isinstance(subject, str):

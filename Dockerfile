@@ -1,4 +1,4 @@
-# The image of controller and webhooks; launchers of Kubeflow's MPIJobs take kubectl from it.
+# The image of controller, webhooks and scheduler; launchers of Kubeflow's MPIJobs take kubectl from it.
 #
 #   docker build -t bireme/controller:0.1.0 .
 #

@@ -1,4 +1,7 @@
-"""Write what is made from src/bireme: deploy/ and docs/reference. `--check` compares instead."""
+"""Write what is made from src/bireme: deploy/, docs/reference, and a part of docs/concepts/security.md.
+
+`--check` compares instead.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -11,6 +14,7 @@ from bireme.api.schema import kind_schema
 from bireme.api.variables import VariableGuide
 from bireme.cli.explain import type_name
 from bireme.installation.chart import chart_files
+from bireme.installation.permissions import BEGIN, END, permission_tables
 from bireme.manifest.writer import write
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +32,9 @@ def generated() -> Iterator[tuple[Path, str]]:
         yield ROOT / "docs/reference" / f"{_page_name(kind)}.md", PAGE_NOTE + "\n".join(_page(kind)) + "\n"
     for path, text in chart_files():
         yield ROOT / "deploy/helm/bireme" / path, text
+    page = ROOT / "docs/concepts/security.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    yield page, before + permission_tables() + rest.partition(END)[2]
 
 
 def _page_name(kind: Kind) -> str:

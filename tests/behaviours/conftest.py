@@ -86,10 +86,12 @@ def on_control_plane(plane: ControlPlane) -> Iterator[Place]:
         with (
             # Nobody would start it again when a busy machine keeps it from renewing the lease.
             installation.controller("--no-leader-elect"),
+            installation.webhooks(),
             PlayedNode(plane.kubeconfig, NAMESPACE).at_work() as node,
             closing(Place(plane.kubeconfig, NAMESPACE, node, runs_programs=False)) as place,
         ):
             installation.wait_ready()
+            installation.wait_webhooks()
             place.until(lambda: is_reviewed(place), installation.log)
             yield place
     finally:

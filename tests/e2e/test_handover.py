@@ -211,5 +211,7 @@ def asked_all_the_time(stage: Stage) -> Iterator[list[str]]:
 def test_webhooks_are_served_while_every_pod_is_replaced(installation: Installation, stage: Stage) -> None:
     """Whoever did not get an answer would take the bad job: their failure policy is Ignore."""
     with asked_all_the_time(stage) as others:
-        restart(installation)
+        for name in ("bireme-controller", "bireme-webhooks"):
+            installation.kubectl("rollout", "restart", f"deployment/{name}")
+            installation.kubectl("rollout", "status", f"deployment/{name}", "--timeout=15m")
     assert others == [], installation.kubectl("get", "events", "-n", NAMESPACE)

@@ -50,13 +50,13 @@ def test_the_doctor_finds_nothing_wrong(installed: Stage) -> None:
 def test_a_roll_out_refuses_no_webhook_call(installed: Stage) -> None:
     """Queued jobs are refused where their webhook can't be called, so each failed call is seen."""
     kubectl = installed.cluster.kubectl
-    pods = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name"]
+    pods = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=webhooks", "-o", "name"]
 
     def roll_out() -> None:
         old = kubectl.run(pods).stdout.split()
         for arguments in (
-            ["rollout", "restart", "deployment/bireme-controller"],
-            ["rollout", "status", "deployment/bireme-controller", "--timeout=600s"],
+            ["rollout", "restart", "deployment/bireme-webhooks"],
+            ["rollout", "status", "deployment/bireme-webhooks", "--timeout=600s"],
             ["wait", "--for=delete", *old, "--timeout=120s"],
         ):
             done = kubectl.run(["-n", NAMESPACE, *arguments], seconds=900)

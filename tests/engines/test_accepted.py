@@ -10,6 +10,7 @@ import pytest
 
 from bireme.admission import default
 from bireme.api.kinds import find_kind
+from bireme.installation.authority import Authority
 from bireme.installation.objects import build_objects
 from bireme.installation.values import read_values
 from bireme.planning import Observed, Settings, plan
@@ -88,7 +89,9 @@ def test_the_objects_of_a_job_are_taken_field_by_field(plane: ControlPlane, engi
 
 def classes(engine: str, priorities: set[int]) -> list[Object]:
     """The classes of priority that an installation brings for the engine."""
-    objects = build_objects(read_values({"gangEngine": engine, "crds": {"install": False}}), "bireme-system")
+    objects = build_objects(
+        read_values({"gangEngine": engine, "crds": {"install": False}}), "bireme-system", Authority()
+    )
     return [
         each
         for each in objects

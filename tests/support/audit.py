@@ -20,15 +20,6 @@ POLICY: Final = {
 }
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 LEASES: Final = "leases.coordination.k8s.io"
-NOT_THE_LEADERS: Final = frozenset(
-    {
-        "selfsubjectreviews.authentication.k8s.io",
-        "subjectaccessreviews.authorization.k8s.io",
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-        "validatingwebhookconfigurations.admissionregistration.k8s.io",
-    }
-)
-"""What every process writes that serves webhooks, whether or not it leads; and so the Secret of these."""
 
 
 class Request(NamedTuple):
@@ -53,8 +44,7 @@ class Request(NamedTuple):
     @property
     def is_work(self) -> bool:
         """A write that only the leader may do."""
-        own = self.resource in NOT_THE_LEADERS or (self.resource, self.name) == ("secrets", "bireme-webhooks")
-        return self.is_write and not own and self.resource != LEASES
+        return self.is_write and self.resource != LEASES
 
 
 def flags(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ NAMESPACE: Final = "bireme-system"
 RELEASE: Final = "bireme"
 LEASE: Final = "bireme-controller"
 ACCOUNTS: Final = tuple(
-    f"system:serviceaccount:{NAMESPACE}:bireme-{name}" for name in ("controller", "scheduler")
+    f"system:serviceaccount:{NAMESPACE}:bireme-{name}" for name in ("controller", "scheduler", "webhooks")
 )
 EVERYTHING: Final = ("scheduler.enabled=true",)
 """All that is off by default."""
@@ -73,10 +73,13 @@ class Installation:
         return self.kubectl("get", "lease", LEASE, "-o", path).partition("_")[0]
 
     def tell(self) -> str:
-        """What the controller's pods are at."""
+        """What the pods of controller and webhooks are at."""
         pods = self.cluster.kubectl.run(["-n", NAMESPACE, "describe", "pods"]).stdout
-        logs = ["-n", NAMESPACE, "logs", "deployment/bireme-controller", "--all-pods", "--tail=50"]
-        return f"{pods}\n{self.cluster.kubectl.run(logs).stdout}"
+        told = [pods]
+        for name in ("controller", "webhooks"):
+            logs = ["-n", NAMESPACE, "logs", f"deployment/bireme-{name}", "--all-pods", "--tail=50"]
+            told.append(self.cluster.kubectl.run(logs).stdout)
+        return "\n".join(told)
 
 
 @contextmanager

@@ -42,37 +42,6 @@ ENGINES = ("bireme", "t9k", "volcano", "coscheduling", "native", "kueue")
     show_default=True,
     help="Keep the end of a failed replica's output in the job's status.",
 )
-@click.option(
-    "--webhooks/--no-webhooks", default=False, show_default=True, help="Serve admission webhooks too."
-)
-@click.option("--webhook-host", default="*", show_default=True, help="Where they listen; `*` is everywhere.")
-@click.option("--webhook-port", default=9443, show_default=True, type=click.IntRange(0, 65535))
-@click.option(
-    "--webhook-name",
-    "webhook_names",
-    multiple=True,
-    help="A name or address that they are reached by; the Service's when left out.",
-)
-@click.option(
-    "--webhook-certificates",
-    type=click.Choice(["own", "external"]),
-    default="own",
-    show_default=True,
-    help="Who fills the Secret `bireme-webhooks` in the lease's namespace: this process, or somebody else.",
-)
-@click.option(
-    "--webhook-configuration",
-    default="bireme-webhooks",
-    show_default=True,
-    help="The webhook configurations to tell whom to trust.",
-)
-@click.option(
-    "--webhook-drain-seconds",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 600),
-    help="How long to serve them after SIGTERM, not ready, until the API server calls another replica.",
-)
 def command(
     kubeconfig: str | None,
     context: str | None,
@@ -82,19 +51,12 @@ def command(
     health_port: int,
     gang_engine: str,
     controller_image: str | None,
-    webhook_host: str,
-    webhook_port: int,
-    webhook_names: tuple[str, ...],
-    webhook_certificates: str,
-    webhook_configuration: str,
-    webhook_drain_seconds: float,
     log_format: str,
     *,
     leader_elect: bool,
     kubeflow: bool,
     job_network_policies: bool,
     keep_messages: bool,
-    webhooks: bool,
 ) -> None:
     """Run the jobs of a cluster until SIGTERM."""
     import msgspec
@@ -104,7 +66,6 @@ def command(
     from bireme.kube.errors import KubeError
     from bireme.planning import Settings
     from bireme.run.cluster import Options, run_controller
-    from bireme.run.webhooks import WebhookOptions
 
     log_to(sys.stderr, as_json=log_format == "json")
     settings = Settings(
@@ -112,14 +73,6 @@ def command(
     )
     if controller_image:
         settings = msgspec.structs.replace(settings, controller_image=controller_image)
-    served = WebhookOptions(
-        webhook_host,
-        webhook_port,
-        webhook_names,
-        webhook_certificates == "own",
-        webhook_configuration,
-        webhook_drain_seconds,
-    )
     options = Options(
         kubeconfig,
         context,
@@ -130,7 +83,6 @@ def command(
         health_host,
         health_port,
         settings,
-        served if webhooks else None,
     )
     try:
         run(run_controller(options))

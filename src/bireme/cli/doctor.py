@@ -37,8 +37,9 @@ def command(
 ) -> None:
     """Check an installation on the cluster that --context, --kubeconfig or `bireme use` names.
 
-    Looks at CRDs, the pods, lease and permissions of controller and scheduler, webhooks and their
-    certificates, other operators, queues and the network, and says what to fix. Changes nothing.
+    Looks at CRDs, the pods, leases and permissions of controller, webhooks and scheduler, what the API server
+    asks the webhooks and whom it trusts, other operators, queues and the network, and says what to fix.
+    Changes nothing.
 
     Exit status: 0 all is well, or there are warnings alone; 1 something is broken; 2 no cluster was named;
     3 the cluster can't be reached.

@@ -39,6 +39,7 @@ _COMMANDS = {
     "use": "Choose the cluster that commands talk to, or this machine.",
     "validate": "Check manifests, offline, with the same rules as a cluster.",
     "wait": "Wait until a job has ended, or has come to another state.",
+    "webhooks": "Serve the admission webhooks of a cluster.",
     "why": "Say why a queued job waits, and what would help.",
 }
 # Where the name means something else already.

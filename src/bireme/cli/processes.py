@@ -8,8 +8,16 @@ import click
 T = TypeVar("T")
 
 
-def process_options(health_port: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
+def process_options(
+    health_port: int, *, leader_elect: bool = True
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Which cluster, whether to take turns, where health is told, and how to log."""
+    election = click.option(
+        "--leader-elect/--no-leader-elect",
+        default=True,
+        show_default=True,
+        help="Take turns with others of its kind.",
+    )
     options = (
         click.option(
             "--kubeconfig",
@@ -17,12 +25,7 @@ def process_options(health_port: int) -> Callable[[Callable[..., T]], Callable[.
             help="Default: $KUBECONFIG, ~/.kube/config, or in-cluster.",
         ),
         click.option("--context", help="A context of the kubeconfig."),
-        click.option(
-            "--leader-elect/--no-leader-elect",
-            default=True,
-            show_default=True,
-            help="Take turns with others of its kind.",
-        ),
+        *((election,) if leader_elect else ()),
         click.option(
             "--health-host",
             default="127.0.0.1",

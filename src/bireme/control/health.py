@@ -1,13 +1,17 @@
 """Health, readiness and metrics over HTTP."""
 
 from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from bireme.control.listening import ConnectionLimit
 from bireme.control.metrics import Metrics
 from bireme.server_header import omit_server_header
 
-METRICS_TYPE = "text/plain; version=0.0.4"
+METRICS_TYPE: Final = "text/plain; version=0.0.4"
+MOST_CONNECTIONS: Final = 64
+"""Any pod may reach this port; a kubelet and a few scrapers need a handful."""
 
 
 def build_app(metrics: Metrics, not_ready: Callable[[], Sequence[str]]) -> web.Application:
@@ -31,11 +35,24 @@ def build_app(metrics: Metrics, not_ready: Callable[[], Sequence[str]]) -> web.A
     return app
 
 
-async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
-    """Serve until the returned runner is cleaned up; the host `*` stands for all addresses."""
-    runner = web.AppRunner(app, access_log=None)
+class HealthServer(NamedTuple):
+    """What `stop` ends."""
+
+    runner: web.AppRunner
+    connections: ConnectionLimit
+
+
+async def serve(app: web.Application, host: str, port: int) -> HealthServer:
+    """Serve until `stop`; the host `*` stands for all addresses, as a cluster may have IPv6 alone."""
+    connections = ConnectionLimit(MOST_CONNECTIONS)
+    app.middlewares.append(connections.middleware)
+    runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
     omit_server_header(runner.server)
-    # Not 0.0.0.0: a cluster may have the sixth version of IP alone.
-    await web.TCPSite(runner, None if host == "*" else host, port).start()
-    return runner
+    await connections.listen(runner, host, port)
+    return HealthServer(runner, connections)
+
+
+async def stop(server: HealthServer) -> None:
+    await server.connections.close()
+    await server.runner.cleanup()

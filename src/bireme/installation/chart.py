@@ -11,6 +11,7 @@ from bireme.installation.expressions import Expression, as_helm
 from bireme.installation.objects import build_parts
 from bireme.installation.parts import Part
 from bireme.installation.values import Group, Values, values_schema
+from bireme.installation.webhooks import AUTHORITY_HELM
 from bireme.manifest.writer import write
 
 NOTE: Final = "Made by `make generate` from src/bireme/installation; changes here are lost."
@@ -25,7 +26,8 @@ def chart_files() -> Iterator[tuple[str, str]]:
     yield "values.yaml", f"# {NOTE}\n" + "".join(_values_lines(Values, msgspec.to_builtins(Values()), 0))
     yield "values.schema.json", _json(values_schema())
     for topic, parts in build_parts().items():
-        yield f"templates/{topic}.yaml", f"{{{{- /* {NOTE} */}}}}\n" + "".join(map(write_part, parts))
+        head = f"{{{{- /* {NOTE} */}}}}\n" + (AUTHORITY_HELM if topic == "webhooks" else "")
+        yield f"templates/{topic}.yaml", head + "".join(map(write_part, parts))
 
 
 def _chart() -> dict[str, Any]:

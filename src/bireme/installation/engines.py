@@ -27,8 +27,13 @@ def build_engines() -> list[Part]:
     return [*rights, *classes, *(Part(_kueue_class(priority), kueue) for priority in PRIORITIES)]
 
 
+def engine_rules(group: str) -> tuple[Rule, ...]:
+    """What the controller may do with the PodGroups of an engine."""
+    return (Rule(group, ("podgroups",), (*READ, "create", "patch", "delete"), "of queued jobs"),)
+
+
 def _rights(engine: str, group: str) -> list[Part]:
-    rules = (Rule(group, ("podgroups",), (*READ, "create", "patch", "delete")),)
+    rules = engine_rules(group)
     name = f"bireme-{engine}"
     return [
         *cluster_grant(name, rules, Is(ENGINE, engine), Not(WATCHED)),

@@ -4,11 +4,14 @@ Builders put expressions where an installation may differ. `resolve` makes plain
 expression of Helm's template language; both say the same, which a test holds.
 """
 
+import base64
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+
+from bireme.installation.authority import Authority
 
 
 class World(NamedTuple):
@@ -17,6 +20,7 @@ class World(NamedTuple):
     values: Mapping[str, Any]
     namespace: str
     version: str
+    authority: Authority = Authority()
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -35,6 +39,12 @@ class Namespace(Expression, frozen=True):
 
 class Version(Expression, frozen=True):
     """Of Bireme, as of the chart's application."""
+
+
+class AuthorityData(Expression, frozen=True):
+    """A part of the webhooks' authority in base64; in a chart, of the variable that AUTHORITY_HELM sets."""
+
+    part: Literal["certificates", "key"]
 
 
 class Text(Expression, frozen=True):
@@ -96,7 +106,7 @@ def resolve(tree: Any, world: World) -> Any:
             return tree
 
 
-def _resolve(expression: Expression, world: World) -> Any:
+def _resolve(expression: Expression, world: World) -> Any:  # noqa: C901 - one case for each kind
     match expression:
         case Value(path):
             return _value_at(world.values, path)
@@ -104,6 +114,8 @@ def _resolve(expression: Expression, world: World) -> Any:
             return world.namespace
         case Version():
             return world.version
+        case AuthorityData(part):
+            return base64.b64encode(getattr(world.authority, part)).decode()
         case Text(template, parts):
             return template % tuple(str(resolve(part, world)) for part in parts)
         case FirstSet(first, second):
@@ -140,7 +152,7 @@ def as_helm(tree: Any) -> str:
             return json.dumps(tree)
 
 
-def _as_helm(expression: Expression) -> str:
+def _as_helm(expression: Expression) -> str:  # noqa: C901 - one case for each kind
     match expression:
         case Value(path):
             return f".Values.{path}"
@@ -148,6 +160,8 @@ def _as_helm(expression: Expression) -> str:
             return ".Release.Namespace"
         case Version():
             return ".Chart.AppVersion"
+        case AuthorityData(part):
+            return f"$authority.{part}"
         case Text(template, parts):
             # %v: numbers of values.yaml are floats to Helm.
             words = (json.dumps(template.replace("%s", "%v")), *map(as_helm, parts))

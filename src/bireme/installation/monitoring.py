@@ -117,7 +117,8 @@ ALERTS: Final = [
         60,
         "warning",
         "The certificate of Bireme's webhooks ends in less than a week.",
-        "It is renewed long before that: the controller's log says what is in the way.",
+        "It is renewed long before that, unless its authority ends: run `bireme doctor`, and read the log of "
+        "the webhooks.",
     ),
 ]
 

@@ -13,9 +13,10 @@ KUBEFLOW: Final = "bireme-kubeflow"
 LAUNCHER: Final = "bireme-kubeflow-launcher"
 """What the controller holds so that it may grant it to launchers."""
 WEBHOOKS: Final = "bireme-webhooks"
-"""The webhooks' Service, and the Secret of their certificates."""
+"""The webhooks' Deployment, ServiceAccount, Service, and the Secret of their authority."""
 METRICS: Final = "bireme-metrics"
 SCHEDULER_METRICS: Final = "bireme-scheduler-metrics"
+WEBHOOK_METRICS: Final = "bireme-webhooks-metrics"
 DEFAULT_NAMESPACE: Final = "bireme-system"
 WATCHED: Final = Value("watchNamespace")
 OURS: Final = {"app.kubernetes.io/name": APP}

@@ -6,6 +6,7 @@ from typing import Any
 from bireme import __version__
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS, KUBEFLOW_MPI_JOB
+from bireme.installation.authority import Authority
 from bireme.installation.engines import build_engines
 from bireme.installation.expressions import World, resolve
 from bireme.installation.monitoring import build_monitoring
@@ -13,7 +14,7 @@ from bireme.installation.names import DEFAULT_NAMESPACE, OURS
 from bireme.installation.parts import Part
 from bireme.installation.rbac import build_rbac
 from bireme.installation.webhooks import build_webhooks
-from bireme.installation.workload import build_scheduler, build_workload
+from bireme.installation.workload import build_scheduler, build_webhook_server, build_workload
 
 
 def build_parts() -> dict[str, list[Part]]:
@@ -21,6 +22,7 @@ def build_parts() -> dict[str, list[Part]]:
     return {
         "rbac": build_rbac(),
         "webhooks": build_webhooks(),
+        "webhook-server": build_webhook_server(),
         "controller": build_workload(),
         "scheduler": build_scheduler(),
         "engines": build_engines(),
@@ -28,12 +30,13 @@ def build_parts() -> dict[str, list[Part]]:
     }
 
 
-def build_objects(values: Mapping[str, Any], namespace: str) -> list[dict[str, Any]]:
+def build_objects(values: Mapping[str, Any], namespace: str, authority: Authority) -> list[dict[str, Any]]:
     """The objects for values that `read_values` has made whole.
 
     A namespace of ours is among them, one of somebody else's is not: it must be there, and stays as it is.
+    The webhooks trust `authority`, unless cert-manager brings another.
     """
-    world = World(values, namespace, __version__)
+    world = World(values, namespace, __version__, authority)
     chosen = [
         resolve(part.object, world)
         for parts in build_parts().values()

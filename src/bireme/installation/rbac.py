@@ -1,7 +1,8 @@
-"""Who may do what: the least that the controller needs, and what users get.
+"""Who may do what: the least that each of our processes needs, and what users get.
 
-No wildcards; no escalate, bind or impersonate; Secrets are neither listed nor watched. The rules are data:
-`bireme doctor` asks the API server about each of them.
+No wildcards; no escalate, bind or impersonate; Secrets are neither listed nor watched; nobody may write a
+webhook configuration. The rules are data: `bireme doctor` asks the API server about each of them, a test
+reads from an audit log that each is used, and `make generate` writes them into docs/concepts/security.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,6 @@ FOLLOW: Final = ("list", "watch")
 KUBEFLOW_ON: Final = Value("kubeflow.enabled")
 WEBHOOKS_ON: Final = Value("webhooks.enabled")
 SCHEDULER_ON: Final = Value("scheduler.enabled")
-OWN_CERTIFICATES: Final = Not(Value("webhooks.certManager.enabled"))
 
 
 class Rule(NamedTuple):
@@ -35,7 +35,9 @@ class Rule(NamedTuple):
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    names: tuple[Any, ...] = ()
+    why: str = ""
+    """For the table in the docs."""
+    names: tuple[str, ...] = ()
 
     def tree(self) -> Tree:
         rule: Tree = {
@@ -47,6 +49,11 @@ class Rule(NamedTuple):
 
 
 _BATCH: Final = tuple(kind.plural for kind in (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB))
+_BLOCKS: Final = (
+    "no request is made of these; the API server asks for them where "
+    "OwnerReferencesPermissionEnforcement is on"
+)
+_LEASE: Final = "to take turns; a name can't bind `create`"
 
 
 def _below(resources: Iterable[str], subresource: str) -> tuple[str, ...]:
@@ -54,86 +61,105 @@ def _below(resources: Iterable[str], subresource: str) -> tuple[str, ...]:
 
 
 CONTROLLER_RULES: Final = (
-    Rule(GENERIC_JOB.group, _BATCH, FOLLOW),
-    Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("update",)),
-    # Where OwnerReferencesPermissionEnforcement is on, whoever sets blockOwnerDeletion must hold these.
-    Rule(GENERIC_JOB.group, _below(_BATCH, "finalizers"), ("update",)),
-    Rule(POD_GROUP.group, (POD_GROUP.plural,), (*READ, "create", "patch", "delete")),
-    Rule("", ("pods",), (*READ, "create", "patch", "delete")),
-    Rule("", ("services",), (*READ, "create", "delete")),
-    Rule("", ("configmaps",), (*READ, "create", "patch")),
-    # get: whether a Secret of that name is the job's own, when it is there already.
-    Rule("", ("secrets",), ("get", "create")),
-    Rule("", ("events",), ("create", "patch")),
+    Rule(GENERIC_JOB.group, _BATCH, FOLLOW, "to see them"),
+    Rule(GENERIC_JOB.group, _below(_BATCH, "status"), ("update",), "nobody else writes it"),
+    Rule(GENERIC_JOB.group, _below(_BATCH, "finalizers"), ("update",), _BLOCKS),
+    Rule(
+        POD_GROUP.group,
+        (POD_GROUP.plural,),
+        (*READ, "create", "patch", "delete"),
+        "of jobs with a queue; `patch` lowers the members when a replica has finished",
+    ),
+    Rule(
+        "",
+        ("pods",),
+        (*READ, "create", "patch", "delete"),
+        "`patch` sets a deadline that stops a pod and keeps it",
+    ),
+    Rule("", ("services",), (*READ, "create", "delete"), "names of replicas"),
+    Rule("", ("configmaps",), (*READ, "create", "patch"), "hostfiles and scripts"),
+    Rule(
+        "",
+        ("secrets",),
+        ("get", "create"),
+        "the ssh keys of a job; `get` tells whether one that is there is the job's own",
+    ),
+    Rule("", ("events",), ("create", "patch"), "what becomes of jobs"),
 )
 """In every namespace whose jobs are run."""
 
 _KUBEFLOW_JOBS: Final = (KUBEFLOW_MPI_JOB.plural,)
 KUBEFLOW_RULES: Final = (
-    Rule(KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, (*FOLLOW, "delete")),
-    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "status"), ("update",)),
-    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "finalizers"), ("update",)),
-    Rule("", ("serviceaccounts",), ("get", "create")),
-    Rule(RBAC, ("roles", "rolebindings"), ("get", "create")),
+    Rule(
+        KUBEFLOW_MPI_JOB.group, _KUBEFLOW_JOBS, (*FOLLOW, "delete"), "`delete` for `ttlSecondsAfterFinished`"
+    ),
+    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "status"), ("update",), "nobody else writes it"),
+    Rule(KUBEFLOW_MPI_JOB.group, _below(_KUBEFLOW_JOBS, "finalizers"), ("update",), _BLOCKS),
+    Rule("", ("serviceaccounts",), ("get", "create"), "of launchers"),
+    Rule(RBAC, ("roles", "rolebindings"), ("get", "create"), "of launchers"),
 )
 """There too, for MPIJobs of Kubeflow."""
 
 LAUNCHER_RULES: Final = (
-    Rule("", ("pods",), ("get",)),
-    Rule("", ("pods/exec",), ("get", "create")),
+    Rule("", ("pods",), ("get",), "to grant it to launchers: who grants a permission must hold it"),
+    Rule(
+        "",
+        ("pods/exec",),
+        ("get", "create"),
+        "never used by the controller: a launcher reaches its own workers by exec, by name",
+    ),
 )
 """What a launcher gets, each on its own workers alone. To grant it, the controller must hold it."""
 
 LEASE_RULES: Final = (
-    # A name can't bind creation, as the API server does not know it yet.
-    Rule("coordination.k8s.io", ("leases",), ("create",)),
-    Rule("coordination.k8s.io", ("leases",), ("get", "update"), (CONTROLLER,)),
+    Rule("coordination.k8s.io", ("leases",), ("create",), _LEASE),
+    Rule("coordination.k8s.io", ("leases",), ("get", "update"), "to take turns", (CONTROLLER,)),
 )
 """In the namespace of the installation."""
 
 _QUEUEING: Final = (POD_GROUP.plural, QUEUE.plural)
 SCHEDULER_RULES: Final = (
-    Rule("", ("nodes", "namespaces", "persistentvolumes"), FOLLOW),
-    Rule("", ("persistentvolumeclaims",), (*FOLLOW, "patch")),
-    Rule("storage.k8s.io", ("storageclasses",), FOLLOW),
-    # get: where a pod is whose binding was not confirmed. patch: the deadline of one that maxDuration ends.
-    Rule("", ("pods",), (*READ, "patch", "delete")),
-    Rule("", ("pods/binding",), ("create",)),
-    Rule("", ("pods/status",), ("patch",)),
-    Rule("", ("events",), ("create", "patch")),
-    Rule(QUEUE.group, _QUEUEING, FOLLOW),
-    Rule(QUEUE.group, _below(_QUEUEING, "status"), ("patch",)),
+    Rule("", ("nodes", "namespaces", "persistentvolumes"), FOLLOW, "where pods fit"),
+    Rule("", ("persistentvolumeclaims",), (*FOLLOW, "patch"), "`patch` tells a provisioner the node"),
+    Rule("storage.k8s.io", ("storageclasses",), FOLLOW, "where pods fit"),
+    Rule(
+        "",
+        ("pods",),
+        (*READ, "patch", "delete"),
+        "`get` where a binding was not confirmed; `delete` to preempt; `patch` sets the deadline of a "
+        "pod that `maxDuration` ends",
+    ),
+    Rule("", ("pods/binding",), ("create",), "to place pods"),
+    Rule("", ("pods/status",), ("patch",), "the condition DisruptionTarget, before a pod is stopped"),
+    Rule(
+        "", ("events",), ("create", "patch"), "why a group waits; `patch` counts an event that is said again"
+    ),
+    Rule(QUEUE.group, _QUEUEING, FOLLOW, "what waits"),
+    Rule(QUEUE.group, _below(_QUEUEING, "status"), ("patch",), "what is held, and why a group waits"),
 )
 """In the cluster: the scheduler of queues counts every pod on every node."""
 SCHEDULER_HOME_RULES: Final = (
-    Rule("coordination.k8s.io", ("leases",), ("create",)),
-    Rule("coordination.k8s.io", ("leases",), ("get", "update"), (SCHEDULER,)),
+    Rule("coordination.k8s.io", ("leases",), ("create",), _LEASE),
+    Rule("coordination.k8s.io", ("leases",), ("get", "update"), "to take turns", (SCHEDULER,)),
     # A name binds list and watch that select it by metadata.name.
-    Rule("", ("configmaps",), FOLLOW, ("resource-shapes",)),
+    Rule("", ("configmaps",), FOLLOW, "shape profiles", ("resource-shapes",)),
 )
 """In the namespace of the installation."""
 
-CERTIFICATE_READ_RULES: Final = (Rule("", ("secrets",), ("get",), (WEBHOOKS,)),)
-CERTIFICATE_WRITE_RULES: Final = (
-    Rule("", ("secrets",), ("update",), (WEBHOOKS,)),
-    # In case that Secret is deleted. A name can't bind creation, as with leases.
-    Rule("", ("secrets",), ("create",)),
-)
-"""There too: the certificates of the webhooks, in a Secret that the installation brings, empty."""
-
-_CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 WEBHOOK_RULES: Final = (
-    Rule(QUEUE.group, (QUEUE.plural,), ("get",)),
-    Rule("", ("namespaces",), ("get",)),
-    Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    Rule(QUEUE.group, (QUEUE.plural,), ("get",), "who may use a queue"),
+    Rule("", ("namespaces",), ("get",), "who may use a queue: labels for its `namespaceSelector`"),
+    Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "who may use a queue"),
 )
-"""In the cluster: who may use a queue."""
-PLACED_RULES: Final = (Rule(POD_GROUP.group, (POD_GROUP.plural,), ("get",)),)
-"""In the cluster, where one namespace is watched and the scheduler places the pods of all: their queues."""
-TRUST_RULES: Final = (
-    Rule("admissionregistration.k8s.io", _CONFIGURATIONS, ("get", "patch"), (cluster_name(WEBHOOKS),)),
+"""In the cluster, of the webhooks."""
+WEBHOOK_GROUP_RULES: Final = (
+    Rule(POD_GROUP.group, (POD_GROUP.plural,), ("get",), "the queue of a pod in a group"),
 )
-"""In the cluster: to tell the API server which authority to trust."""
+"""Wherever pods are asked about: in the watched namespace, or in all."""
+WEBHOOK_HOME_RULES: Final = (
+    Rule("", ("configmaps",), ("get",), "shape profiles, when a pod is resized", ("resource-shapes",)),
+)
+"""In the namespace of the installation."""
 
 _ALL_VERBS: Final = (*READ, "create", "update", "patch", "delete", "deletecollection")
 EDIT_RULES: Final = (
@@ -159,7 +185,7 @@ KUBEFLOW_VIEW_RULES: Final = (
 
 
 def build_rbac() -> list[Part]:
-    """The controller's account, roles and bindings, and what users get."""
+    """Our accounts, their roles and bindings, and what users get."""
     account = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -170,10 +196,18 @@ def build_rbac() -> list[Part]:
         "kind": "ServiceAccount",
         "metadata": metadata(SCHEDULER, "scheduler", Namespace()),
     }
+    webhooks = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(WEBHOOKS, "webhooks", Namespace()),
+    }
     everywhere = Not(WATCHED)
+    # Our scheduler places the pods of all namespaces, and so all are asked about.
+    elsewhere = (WEBHOOKS_ON, WATCHED, SCHEDULER_ON)
     return [
         Part(account),
         Part(scheduler, (SCHEDULER_ON,)),
+        Part(webhooks, (WEBHOOKS_ON,)),
         *cluster_grant(SCHEDULER, SCHEDULER_RULES, SCHEDULER_ON, holder=SCHEDULER),
         *grant(SCHEDULER, SCHEDULER_HOME_RULES, Namespace(), SCHEDULER_ON, holder=SCHEDULER),
         *cluster_grant(CONTROLLER, CONTROLLER_RULES, everywhere),
@@ -183,11 +217,11 @@ def build_rbac() -> list[Part]:
         *cluster_grant(LAUNCHER, LAUNCHER_RULES, everywhere, KUBEFLOW_ON),
         *grant(LAUNCHER, LAUNCHER_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
         *grant(f"{CONTROLLER}-lease", LEASE_RULES, Namespace()),
-        *grant(f"{WEBHOOKS}-certificates", CERTIFICATE_READ_RULES, Namespace(), WEBHOOKS_ON),
-        *grant(f"{WEBHOOKS}-rotation", CERTIFICATE_WRITE_RULES, Namespace(), WEBHOOKS_ON, OWN_CERTIFICATES),
-        *cluster_grant(WEBHOOKS, WEBHOOK_RULES, WEBHOOKS_ON),
-        *cluster_grant(f"{WEBHOOKS}-placed", PLACED_RULES, WEBHOOKS_ON, WATCHED, SCHEDULER_ON),
-        *cluster_grant(f"{WEBHOOKS}-trust", TRUST_RULES, WEBHOOKS_ON, OWN_CERTIFICATES),
+        *_webhook_grant(),
+        *grant(WEBHOOKS, WEBHOOK_HOME_RULES, Namespace(), WEBHOOKS_ON, holder=WEBHOOKS),
+        *cluster_grant(f"{WEBHOOKS}-groups", WEBHOOK_GROUP_RULES, WEBHOOKS_ON, everywhere, holder=WEBHOOKS),
+        *grant(f"{WEBHOOKS}-groups", WEBHOOK_GROUP_RULES, WATCHED, WEBHOOKS_ON, WATCHED, holder=WEBHOOKS),
+        *cluster_grant(f"{WEBHOOKS}-placed", WEBHOOK_GROUP_RULES, *elsewhere, holder=WEBHOOKS),
         _user_role("edit", EDIT_RULES, ("edit", "admin")),
         _user_role("view", VIEW_RULES, ("view", "edit", "admin")),
         _user_role("queues-view", QUEUE_VIEW_RULES, ("view", "edit", "admin")),
@@ -195,6 +229,15 @@ def build_rbac() -> list[Part]:
         _user_role("kubeflow-edit", KUBEFLOW_EDIT_RULES, ("edit", "admin"), KUBEFLOW_ON),
         _user_role("kubeflow-view", KUBEFLOW_VIEW_RULES, ("view", "edit", "admin"), KUBEFLOW_ON),
     ]
+
+
+def _webhook_grant() -> list[Part]:
+    """The webhooks' role. The controller holds it, too: in older versions its pods serve the webhooks, and
+    during an upgrade they must answer until the new pods do."""
+    role, binding = cluster_grant(WEBHOOKS, WEBHOOK_RULES, WEBHOOKS_ON, holder=WEBHOOKS)
+    older = {"kind": "ServiceAccount", "name": CONTROLLER, "namespace": Namespace()}
+    binding.object["subjects"].append(older)
+    return [role, binding]
 
 
 def cluster_grant(name: str, rules: Sequence[Rule], *when: Any, holder: str = CONTROLLER) -> list[Part]:

@@ -52,7 +52,7 @@ class Resources(Group, frozen=True):
 class Controller(Group, frozen=True):
     """The controller's Deployment."""
 
-    replicas: Annotated[int, Meta(description="One leads, the others wait; all serve webhooks.", ge=1)] = 2
+    replicas: Annotated[int, Meta(description="One leads, the others wait.", ge=1)] = 2
     keep_messages: Annotated[
         bool, Meta(description="Keep the end of a failed replica's output in its job's status.")
     ] = True
@@ -144,12 +144,13 @@ FailurePolicy = Literal["Ignore", "Fail"]
 
 
 class Webhooks(Group, frozen=True):
-    """Admission: defaults, validation, and who may use a queue."""
+    """Admission, with a Deployment of its own: defaults, validation, and who may use a queue."""
 
     enabled: Annotated[
         bool,
         Meta(description="Without them the controller checks jobs, but nobody asks who may use a queue."),
     ] = True
+    replicas: Annotated[int, Meta(description="All of them serve.", ge=1)] = 2
     port: Annotated[int, Meta(description="Of the pods, above 1023.", ge=1024, le=65535)] = 9443
     failure_policy: Annotated[
         FailurePolicy,
@@ -160,6 +161,15 @@ class Webhooks(Group, frozen=True):
         Meta(description="For the permission to use a queue, which nobody else asks about."),
     ] = "Fail"
     cert_manager: Annotated[CertManager, Meta(description="Certificates from cert-manager.")] = CertManager()
+    log_format: Annotated[Literal["json", "text"], Meta(description="How logs are written.")] = "json"
+    resources: Annotated[Resources, Meta(description="Of the container.")] = Resources(
+        limits={"memory": "512Mi"}
+    )
+    node_selector: Annotated[dict[str, str], Meta(description="Labels of the nodes it may be on.")] = {}
+    tolerations: Annotated[list[dict[str, Any]], Meta(description="Taints it bears.")] = []
+    affinity: Annotated[dict[str, Any], Meta(description="As a pod's affinity.")] = {}
+    priority_class_name: Annotated[str, Meta(description="Its priority class, none when empty.")] = ""
+    pod_annotations: Annotated[dict[str, str], Meta(description="More annotations of its pods.")] = {}
 
 
 class Monitored(Group, frozen=True):
@@ -193,7 +203,7 @@ class Switch(Group, frozen=True):
 
 
 class NetworkPolicy(Group, frozen=True):
-    """What may reach the controller's pods, and what they may reach."""
+    """What may reach the pods of controller and webhooks, and what they may reach."""
 
     enabled: Annotated[bool, Meta(description="Whether there is one.")] = True
     restrict_egress: Annotated[
@@ -234,11 +244,11 @@ class Values(Group, frozen=True):
     )
     metrics: Annotated[Metrics, Meta(description="Monitoring.")] = Metrics()
     pod_disruption_budget: Annotated[
-        Switch, Meta(description="Lets one of the controller's pods be taken away at a time.")
+        Switch, Meta(description="Lets one pod of each Deployment be taken away at a time.")
     ] = Switch()
-    network_policy: Annotated[NetworkPolicy, Meta(description="What may reach the controller's pods.")] = (
-        NetworkPolicy()
-    )
+    network_policy: Annotated[
+        NetworkPolicy, Meta(description="What may reach the pods of controller and webhooks.")
+    ] = NetworkPolicy()
     global_: Annotated[
         dict[str, Any], Meta(description="Helm's, for charts that hold this one; not read.")
     ] = msgspec.field(name="global", default_factory=dict)

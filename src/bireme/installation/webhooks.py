@@ -1,4 +1,9 @@
-"""What the API server asks our webhooks about, and the certificates it trusts them by."""
+"""What the API server asks our webhooks about, and the authority it trusts them by.
+
+The authority is made at install time, by `bireme manifests` or Helm, and written into the configurations
+and into a Secret that the webhooks' pods mount. No running account may write a webhook configuration: who
+may, reads and changes every object of the cluster.
+"""
 
 from typing import Any, Final
 
@@ -13,10 +18,10 @@ from bireme.api.kinds import (
 )
 from bireme.api.scheduler import QUEUE_LABEL, SCHEDULER_NAME
 from bireme.installation.engines import ENGINE
-from bireme.installation.expressions import Choice, Merged, Namespace, Value, text
+from bireme.installation.expressions import AuthorityData, Choice, Merged, Namespace, Not, Value, text
 from bireme.installation.names import WATCHED, WEBHOOKS, account_user, cluster_name
 from bireme.installation.parts import Part, Tree, here, metadata
-from bireme.installation.rbac import KUBEFLOW_ON, OWN_CERTIFICATES, SCHEDULER_ON, WEBHOOKS_ON
+from bireme.installation.rbac import KUBEFLOW_ON, SCHEDULER_ON, WEBHOOKS_ON
 
 DEFAULT_PATH: Final = "/default"
 VALIDATE_PATH: Final = "/validate"
@@ -33,6 +38,20 @@ CERT_MANAGER: Final = Value("webhooks.certManager.enabled")
 QUEUE_POLICY: Final = "bireme.dev/queue-failure-policy"
 """What was asked for, as an annotation: it tells a choice from a change that somebody made afterwards."""
 
+AUTHORITY_HELM: Final = """\
+{{- $authority := dict "certificates" "" "key" "" }}
+{{- if and .Values.webhooks.enabled (not .Values.webhooks.certManager.enabled) }}
+{{- $found := lookup "v1" "Secret" .Release.Namespace "bireme-webhooks" | default dict }}
+{{- $data := get $found "data" | default dict }}
+{{- if and (get $data "ca.crt") (get $data "ca.key") }}
+{{- $authority = dict "certificates" (get $data "ca.crt") "key" (get $data "ca.key") }}
+{{- else }}
+{{- $made := genCAWithKey "bireme webhooks" 3650 (genPrivateKey "ecdsa") }}
+{{- $authority = dict "certificates" (b64enc $made.Cert) "key" (b64enc $made.Key) }}
+{{- end }}
+{{- end }}
+"""
+"""Sets the variable of AuthorityData in a chart. An upgrade keeps the authority that it finds."""
 _OURS: Final = (GENERIC_JOB, MPI_JOB, COLOSSALAI_JOB, QUEUE, POD_GROUP)
 _QUEUED_JOB: Final = (
     "(has(object.spec.scheduler) && has(object.spec.scheduler.t9kScheduler))"
@@ -68,7 +87,7 @@ def build_webhooks() -> list[Part]:
             ),
             (WEBHOOKS_ON,),
         ),
-        Part(_secret(), (WEBHOOKS_ON, OWN_CERTIFICATES)),
+        Part(_secret(), (WEBHOOKS_ON, Not(CERT_MANAGER))),
         Part(_certificate(), (WEBHOOKS_ON, CERT_MANAGER)),
     ]
 
@@ -109,7 +128,8 @@ def _queued_pods() -> Tree:
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
-        "resources": ["pods"],
+        # A pod that runs may grow, or get a container, by these.
+        "resources": ["pods", "pods/resize", "pods/ephemeralcontainers"],
         "operations": ["CREATE", "UPDATE"],
         "scope": "Namespaced",
     }
@@ -151,6 +171,8 @@ def _queue_webhook(name: str, rules: Any, conditions: list[Tree]) -> Tree:
 
 
 def _webhook(name: str, path: str, rules: Any) -> Tree:
+    service = {"service": {"name": WEBHOOKS, "namespace": Namespace(), "path": path, "port": 443}}
+    trusted = {**service, "caBundle": AuthorityData("certificates")}
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
@@ -160,14 +182,20 @@ def _webhook(name: str, path: str, rules: Any) -> Tree:
         "matchPolicy": "Equivalent",
         "namespaceSelector": _IN_THE_WATCHED,
         "rules": rules,
-        # The authority is put in by the controller, or by cert-manager.
-        "clientConfig": {"service": {"name": WEBHOOKS, "namespace": Namespace(), "path": path, "port": 443}},
+        # cert-manager puts its authority in itself.
+        "clientConfig": Choice(CERT_MANAGER, service, trusted),
     }
 
 
 def _secret() -> Tree:
-    """Empty: the controller fills it in, and creates it again only where somebody has deleted it."""
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": here(WEBHOOKS, "webhooks"), "type": "Opaque"}
+    """The authority, with its key: the webhooks' pods mount it, and sign their certificates by it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": here(WEBHOOKS, "webhooks"),
+        "type": "Opaque",
+        "data": {"ca.crt": AuthorityData("certificates"), "ca.key": AuthorityData("key")},
+    }
 
 
 def _certificate() -> Tree:

@@ -1,16 +1,18 @@
-"""The controller's Deployment and what stands around it: Services, disruption budget, network policy."""
+"""Our Deployments and what stands around them: Services, disruption budgets, network policies."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bireme.installation.expressions import Choice, FirstSet, Namespace, Value, Version, text
 from bireme.installation.names import (
     CONTROLLER,
     METRICS,
+    OURS,
     SCHEDULER,
     SCHEDULER_METRICS,
     WATCHED,
+    WEBHOOK_METRICS,
     WEBHOOKS,
-    cluster_name,
     labels,
     selector,
 )
@@ -22,28 +24,72 @@ DRAIN_SECONDS: Final = 10
 """How long a replica serves webhooks after SIGTERM: kube-proxy on every node learns of it in that time."""
 GRACE_SECONDS: Final = 30
 """Longer than draining, and than ending the work in hand."""
+CERTIFICATES: Final = "/certificates"
+"""Where the webhooks' pods have their Secret."""
 NOBODY: Final = 65532
 """The user of our image."""
+_HEALTH: Final[Tree] = {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}
 IMAGE: Final = text("%s:%s", Value("image.repository"), FirstSet(Value("image.tag"), Version()))
 
 
 def build_workload() -> list[Part]:
     """Two or more replicas that take turns, and how they are reached."""
     return [
-        Part(build_deployment("controller", CONTROLLER, _arguments(), _ports())),
-        Part(_metrics_service()),
-        Part(_webhook_service(), (WEBHOOKS_ON,)),
-        Part(_disruption_budget(), (Value("podDisruptionBudget.enabled"),)),
-        Part(_network_policy(), (Value("networkPolicy.enabled"),)),
+        Part(build_deployment("controller", CONTROLLER, _arguments(), [_HEALTH])),
+        Part(_service(METRICS, HEALTH_PORT, "health", "controller")),
+        Part(_disruption_budget(CONTROLLER, "controller"), (Value("podDisruptionBudget.enabled"),)),
+        Part(_network_policy(CONTROLLER, "controller", "health"), (Value("networkPolicy.enabled"),)),
     ]
+
+
+def build_webhook_server() -> list[Part]:
+    """The webhooks: every replica serves. Of its own, so that who overloads it does not stop jobs."""
+    port = {"name": "webhooks", "containerPort": Value("webhooks.port"), "protocol": "TCP"}
+    deployment = build_deployment(
+        "webhooks", WEBHOOKS, _webhook_arguments(), [_HEALTH, port], [(_certificates(), CERTIFICATES)]
+    )
+    budget, policy = Value("podDisruptionBudget.enabled"), Value("networkPolicy.enabled")
+    return [
+        Part(deployment, (WEBHOOKS_ON,)),
+        Part(_webhook_service(), (WEBHOOKS_ON,)),
+        Part(_service(WEBHOOK_METRICS, HEALTH_PORT, "health", "webhooks"), (WEBHOOKS_ON,)),
+        Part(_disruption_budget(WEBHOOKS, "webhooks"), (WEBHOOKS_ON, budget)),
+        Part(_network_policy(WEBHOOKS, "webhooks", "health", "webhooks"), (WEBHOOKS_ON, policy)),
+    ]
+
+
+def _webhook_arguments() -> list[Any]:
+    origin = Choice(Value("webhooks.certManager.enabled"), "external", "own")
+    return [
+        "webhooks",
+        text("--home=%s", Namespace()),
+        f"--certificates={CERTIFICATES}",
+        text("--certificates-from=%s", origin),
+        text("--port=%s", Value("webhooks.port")),
+        f"--drain-seconds={DRAIN_SECONDS}",
+        "--health-host=*",
+        f"--health-port={HEALTH_PORT}",
+        text("--log-format=%s", Value("webhooks.logFormat")),
+    ]
+
+
+def _certificates() -> Tree:
+    """The Secret as files: only what is used, as a Secret of an older version holds more."""
+
+    def items(*names: str) -> list[Tree]:
+        return [{"key": name, "path": name} for name in names]
+
+    chosen = Choice(
+        Value("webhooks.certManager.enabled"), items("tls.crt", "tls.key"), items("ca.crt", "ca.key")
+    )
+    return {"name": "certificates", "secret": {"secretName": WEBHOOKS, "defaultMode": 0o440, "items": chosen}}
 
 
 def build_scheduler() -> list[Part]:
     """The scheduler of queues, for whoever wants it."""
-    ports = [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
     budget = _disruption_budget(SCHEDULER, "scheduler")
     return [
-        Part(build_deployment("scheduler", SCHEDULER, _scheduler_arguments(), ports), (SCHEDULER_ON,)),
+        Part(build_deployment("scheduler", SCHEDULER, _scheduler_arguments(), [_HEALTH]), (SCHEDULER_ON,)),
         Part(_service(SCHEDULER_METRICS, HEALTH_PORT, "health", "scheduler"), (SCHEDULER_ON,)),
         Part(budget, (SCHEDULER_ON, Value("podDisruptionBudget.enabled"))),
     ]
@@ -66,10 +112,16 @@ def _scheduler_arguments() -> list[Any]:
     ]
 
 
-def build_deployment(component: str, name: str, arguments: list[Any], ports: list[Tree]) -> Tree:
+def build_deployment(
+    component: str,
+    name: str,
+    arguments: list[Any],
+    ports: list[Tree],
+    volumes: Sequence[tuple[Tree, str]] = (),
+) -> Tree:
     """A component of ours, under the rules of Pod Security's restricted level.
 
-    Its settings are the values named like the component.
+    Its settings are the values named like the component. Each of `volumes` is mounted read-only.
     """
 
     def setting(path: str) -> Value:
@@ -94,7 +146,10 @@ def build_deployment(component: str, name: str, arguments: list[Any], ports: lis
             "runAsUser": NOBODY,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - inside the container
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside the container
+            *({"name": volume["name"], "mountPath": path, "readOnly": True} for volume, path in volumes),
+        ],
     }
     pod = {
         "serviceAccountName": name,
@@ -114,7 +169,10 @@ def build_deployment(component: str, name: str, arguments: list[Any], ports: lis
         },
         "containers": [container],
         # In memory, as keys pass through it.
-        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+            *(volume for volume, _ in volumes),
+        ],
     }
     return {
         "apiVersion": "apps/v1",
@@ -133,7 +191,6 @@ def build_deployment(component: str, name: str, arguments: list[Any], ports: lis
 
 def _arguments() -> list[Any]:
     keep = Choice(Value("controller.keepMessages"), "--keep-messages", "--no-keep-messages")
-    certificates = Choice(Value("webhooks.certManager.enabled"), "external", "own")
     return [
         "controller",
         text("--namespace=%s", WATCHED),
@@ -143,20 +200,8 @@ def _arguments() -> list[Any]:
         text("--controller-image=%s", IMAGE),
         "--health-host=*",
         f"--health-port={HEALTH_PORT}",
-        Choice(WEBHOOKS_ON, "--webhooks", "--no-webhooks"),
-        text("--webhook-port=%s", Value("webhooks.port")),
-        text("--webhook-certificates=%s", certificates),
-        text("--webhook-configuration=%s", cluster_name(WEBHOOKS)),
-        f"--webhook-drain-seconds={DRAIN_SECONDS}",
         keep,
         text("--log-format=%s", Value("controller.logFormat")),
-    ]
-
-
-def _ports() -> list[Tree]:
-    return [
-        {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
-        {"name": "webhooks", "containerPort": Value("webhooks.port"), "protocol": "TCP"},
     ]
 
 
@@ -177,7 +222,7 @@ def _spread(component: str) -> Tree:
     }
 
 
-def _service(name: str, port: int, target: str, component: str = "controller") -> Tree:
+def _service(name: str, port: int, target: str, component: str) -> Tree:
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -189,15 +234,16 @@ def _service(name: str, port: int, target: str, component: str = "controller") -
     }
 
 
-def _metrics_service() -> Tree:
-    return _service(METRICS, HEALTH_PORT, "health")
-
-
 def _webhook_service() -> Tree:
-    return _service(WEBHOOKS, 443, "webhooks")
+    """Whichever of our pods has the port `webhooks`.
+
+    In older versions the controller's pods have it: during an upgrade they answer until the new pods do.
+    """
+    service = _service(WEBHOOKS, 443, "webhooks", "webhooks")
+    return {**service, "spec": {**service["spec"], "selector": dict(OURS)}}
 
 
-def _disruption_budget(name: str = CONTROLLER, component: str = "controller") -> Tree:
+def _disruption_budget(name: str, component: str) -> Tree:
     # Not minAvailable: with a single replica that would keep a node from ever being drained.
     return {
         "apiVersion": "policy/v1",
@@ -207,17 +253,17 @@ def _disruption_budget(name: str = CONTROLLER, component: str = "controller") ->
     }
 
 
-def _network_policy() -> Tree:
+def _network_policy(name: str, component: str, *ports: str) -> Tree:
     # From anywhere: an API server has no label that a policy could name.
-    ingress = [{"ports": [{"port": name, "protocol": "TCP"} for name in ("health", "webhooks")]}]
+    ingress = [{"ports": [{"port": port, "protocol": "TCP"} for port in ports]}]
     dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     restricted = Value("networkPolicy.restrictEgress")
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": here(CONTROLLER, "controller"),
+        "metadata": here(name, component),
         "spec": {
-            "podSelector": {"matchLabels": selector("controller")},
+            "podSelector": {"matchLabels": selector(component)},
             "policyTypes": Choice(restricted, ["Ingress", "Egress"], ["Ingress"]),
             "ingress": ingress,
             "egress": Choice(restricted, [dns, {"ports": Value("networkPolicy.apiServerPorts")}], []),

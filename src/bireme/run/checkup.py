@@ -8,7 +8,6 @@ from typing import Any, Final
 from bireme import __version__
 from bireme.api.kinds import GENERIC_JOB, JOB_KINDS, KINDS, POD_GROUP, QUEUE
 from bireme.control.webhooks.certificates import host_names, is_trusted, read_certificates
-from bireme.control.webhooks.keeper import CONFIGURATIONS
 from bireme.control.webhooks.queues import REVIEWS
 from bireme.installation.checkup.facts import (
     Certificate,
@@ -19,7 +18,7 @@ from bireme.installation.checkup.facts import (
     Permission,
     layout_of,
 )
-from bireme.installation.checkup.permissions import needed, needed_by_scheduler
+from bireme.installation.checkup.permissions import needed, needed_by_scheduler, needed_by_webhooks
 from bireme.installation.expressions import World, resolve
 from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS, cluster_name, selector
 from bireme.kube.client import Client
@@ -38,6 +37,22 @@ from bireme.kube.resources import (
     resource_of,
 )
 
+CONFIGURATIONS: Final = (
+    Resource(
+        "admissionregistration.k8s.io",
+        "v1",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        namespaced=False,
+    ),
+    Resource(
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        namespaced=False,
+    ),
+)
 NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
@@ -61,16 +76,25 @@ class Examiner:
         """Everything that a checkup wants to know. Raises KubeError where the cluster can't be reached."""
         crds = await self._crds()
         deployment = await self._get(DEPLOYMENTS, self._namespace, CONTROLLER)
-        layout = layout_of(deployment, scheduler=await self._has_scheduler())
-        works = [self._component(CONTROLLER, needed(layout, self._namespace))]
-        if layout.scheduler:
-            works.append(self._component(SCHEDULER, needed_by_scheduler(self._namespace)))
-        controller, *schedulers = await asyncio.gather(*works)
+        server = await self._get(DEPLOYMENTS, self._namespace, WEBHOOKS)
+        layout = layout_of(
+            deployment,
+            server,
+            webhooks=await self._has(WEBHOOKS),
+            scheduler=await self._has(SCHEDULER),
+        )
+        controller, webhooks, scheduler = await asyncio.gather(
+            self._component(CONTROLLER, needed(layout, self._namespace)),
+            self._if(
+                layout.webhooks, WEBHOOKS, needed_by_webhooks(layout, self._namespace), takes_turns=False
+            ),
+            self._if(layout.scheduler, SCHEDULER, needed_by_scheduler(self._namespace)),
+        )
         configurations = await self._configurations(layout)
         used = await self._used_queues(crds)
         deployments = await self._list(DEPLOYMENTS, None)
-        certificate = await self._certificate(configurations)
-        answer = await self._probe(layout) if layout.webhooks and deployment else ""
+        certificate = await self._certificate(configurations, own=layout.own_certificates)
+        answer = await self._probe(layout) if layout.webhooks and server else ""
         queues = frozenset(each["metadata"]["name"] for each in await self._list_kind(QUEUE, crds))
         has_dns = await self._has_dns()
         closed = await self._closed_namespaces(crds)
@@ -82,7 +106,8 @@ class Examiner:
             utc_now(),
             crds,
             controller,
-            schedulers[0] if schedulers else None,
+            scheduler,
+            webhooks,
             configurations,
             certificate,
             answer,
@@ -128,19 +153,27 @@ class Examiner:
     async def _crds(self) -> dict[str, Object | None]:
         return {kind.crd_name: await self._get(CRDS, None, kind.crd_name) for kind in KINDS}
 
-    async def _has_scheduler(self) -> bool:
-        """Whether this installation brought one: its account stays where its Deployment was taken away."""
-        found = await self._get(DEPLOYMENTS, self._namespace, SCHEDULER)
-        return (found or await self._get(SERVICE_ACCOUNTS, self._namespace, SCHEDULER)) is not None
+    async def _has(self, name: str) -> bool:
+        """Whether this installation has a component: its account stays if its Deployment is deleted."""
+        found = await self._get(DEPLOYMENTS, self._namespace, name)
+        return (found or await self._get(SERVICE_ACCOUNTS, self._namespace, name)) is not None
 
-    async def _component(self, name: str, wanted: Sequence[Permission]) -> Component:
+    async def _if(
+        self, is_there: bool, name: str, wanted: Sequence[Permission], *, takes_turns: bool = True
+    ) -> Component | None:
+        return await self._component(name, wanted, takes_turns=takes_turns) if is_there else None
+
+    async def _component(
+        self, name: str, wanted: Sequence[Permission], *, takes_turns: bool = True
+    ) -> Component:
         labels = selector(name.removeprefix("bireme-"))
-        lease, moves = await self._lease(name)
+        lease, moves = await self._lease(name) if takes_turns else (None, False)
         return Component(
             name,
             await self._get(DEPLOYMENTS, self._namespace, name),
             tuple(await self._list(PODS, self._namespace, labels)),
             lease,
+            takes_turns,
             moves,
             await self._denied(name, wanted),
         )
@@ -202,9 +235,12 @@ class Examiner:
         name = str(resolve(cluster_name(WEBHOOKS), world))
         return tuple([await self._get(resource, None, name) for resource in CONFIGURATIONS])
 
-    async def _certificate(self, configurations: tuple[Object | None, ...]) -> Certificate | None:
+    async def _certificate(
+        self, configurations: tuple[Object | None, ...], *, own: bool
+    ) -> Certificate | None:
+        """Look at our authority, which signs what is served, or at what somebody else has issued."""
         secret = await self._get(SECRETS, self._namespace, WEBHOOKS)
-        pem = base64.b64decode(((secret or {}).get("data") or {}).get("tls.crt") or "")
+        pem = base64.b64decode(((secret or {}).get("data") or {}).get("ca.crt" if own else "tls.crt") or "")
         chain = read_certificates(pem)
         if not chain:
             return None
@@ -213,9 +249,13 @@ class Examiner:
             for configuration in configurations
             for webhook in (configuration or {}).get("webhooks") or ()
         ]
-        # Others' authorities may sign through one between, which then stands behind the certificate.
-        trusted = tuple(any(is_trusted(each, bundle) for each in chain) for bundle in bundles)
-        return Certificate(chain[0].not_valid_after_utc, tuple(host_names(chain[0])), trusted)
+        # Others' authorities may sign through one between, which then stands behind the certificate. Our
+        # authority is signed by itself; of two in a Secret, the first is the one that signs.
+        signed = chain[:1] if own else chain
+        trusted = tuple(any(is_trusted(each, bundle) for each in signed) for bundle in bundles)
+        return Certificate(
+            chain[0].not_valid_after_utc, None if own else tuple(host_names(chain[0])), trusted
+        )
 
     async def _probe(self, layout: Layout) -> str:
         """Offer, without effect, a job that must be refused; where it is not, something that tells why."""
@@ -260,7 +300,9 @@ class Examiner:
         slices = await self._list(ENDPOINT_SLICES, self._namespace, {_SERVICE_NAME: WEBHOOKS})
         if ENDPOINT_SLICES.full_name in self._unseen:
             return None
-        endpoints = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
+        # The Service selects all our pods; those without the port `webhooks` are in slices without ports.
+        served = [each for each in slices if each.get("ports")]
+        endpoints = [endpoint for each in served for endpoint in each.get("endpoints") or ()]
         return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
 
     # ---- what else is there

@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB
 from bireme.control.controller import Controller
-from bireme.control.health import build_app, serve
+from bireme.control.health import build_app, serve, stop
 from bireme.control.metrics import Metrics
 from bireme.kube.client import Client
 from bireme.planning import Settings
 from bireme.run.leading import build_election, connected, lead_and_work, run_until_told
-from bireme.run.webhooks import WebhookOptions, Webhooks
 
 log = logging.getLogger("bireme")
 
@@ -29,11 +28,10 @@ class Options(NamedTuple):
     health_host: str = "127.0.0.1"
     health_port: int = 8081
     settings: Settings = Settings()
-    webhooks: WebhookOptions | None = None
 
     @property
     def home(self) -> str:
-        """The namespace of the lease, and of the webhooks' certificates."""
+        """The namespace of the lease."""
         return self.lease_namespace or self.namespace or "default"
 
 
@@ -56,22 +54,16 @@ async def _run(client: Client, lease_client: Client, options: Options) -> None:
         may_write=(lambda: election.is_leader) if election is not None else (lambda: True),
         metrics=metrics,
     )
-    webhooks = _webhooks(lease_client, options, metrics)
 
     def not_ready() -> list[str]:
-        """Whoever waits for the lease is ready to: its caches stay cold, but it may serve webhooks."""
+        """Whoever waits for the lease is ready to: its caches stay cold."""
         waits = election is not None and not election.is_leader
-        return [*(() if waits else controller.not_ready()), *(webhooks.not_ready() if webhooks else ())]
+        return [] if waits else controller.not_ready()
 
     runner = await serve(build_app(metrics, not_ready), options.health_host, options.health_port)
     log.info("controller starts", extra={"kinds": [kind.crd_name for kind in kinds]})
-    works = [lead_and_work(controller, election, metrics, LEASE_NAME)]
     try:
-        await run_until_told(*works, *([webhooks.run()] if webhooks else ()))
+        await run_until_told(lead_and_work(controller, election, metrics, LEASE_NAME))
     finally:
-        await runner.cleanup()
+        await stop(runner)
         log.info("controller has stopped")
-
-
-def _webhooks(client: Client, options: Options, metrics: Metrics) -> Webhooks | None:
-    return Webhooks(client, options.home, options.webhooks, metrics) if options.webhooks else None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bireme.control.health import build_app, serve
+from bireme.control.health import build_app, serve, stop
 from bireme.control.metrics import Metrics
 from bireme.control.scheduler import Scheduler
 from bireme.kube.client import Client
@@ -58,5 +58,5 @@ async def _run(client: Client, lease_client: Client, options: Options) -> None:
     try:
         await run_until_told(lead_and_work(scheduler, election, metrics, LEASE_NAME))
     finally:
-        await runner.cleanup()
+        await stop(runner)
         log.info("scheduler has stopped")

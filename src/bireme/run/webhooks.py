@@ -1,62 +1,81 @@
-"""The webhooks of a cluster, put together.
+"""The webhooks on a cluster: a process of its own, which any pod may try to overload without hurting the
+controller.
 
-A replica that is told to end is not ready from then on, but goes on serving for a while: every node, and the
-API server's own, needs some seconds to learn that the Service has one endpoint less. Meanwhile it neither
-leads nor keeps certificates.
+Every replica serves; there is no leader. A replica that is told to end is not ready from then on, but
+goes on serving for a while: every node, and the API server's own, needs some seconds to learn that the
+Service has one endpoint less.
 """
 
 import asyncio
 import logging
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
+from bireme.control.health import build_app, serve, stop
 from bireme.control.metrics import Metrics
 from bireme.control.webhooks.keeper import CertificateKeeper
 from bireme.control.webhooks.queues import QueueAccess
-from bireme.control.webhooks.server import build_app, serve, stop
-from bireme.installation.names import WEBHOOKS
+from bireme.control.webhooks.server import WebhookServer
+from bireme.installation.names import CONTROLLER, WEBHOOKS
 from bireme.kube.client import Client
-from bireme.kube.errors import KubeError
-from bireme.kube.resources import Resource
-from bireme.run.leading import run_together
+from bireme.run.leading import connected, run_together, run_until_told
 
 log = logging.getLogger("bireme.webhooks")
 
-_SELF: Final = Resource(
-    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
-)
-RETRY_SECONDS: Final = 2.0
 
+class Options(NamedTuple):
+    """What `bireme webhooks` was told."""
 
-class WebhookOptions(NamedTuple):
-    """What `bireme controller` was told of its webhooks."""
-
+    certificates: Path
+    """A folder with the authority's certificate and key, or with a certificate and its key."""
+    home: str = "default"
+    """The namespace of the installation."""
+    own_certificates: bool = True
+    kubeconfig: str | None = None
+    context: str | None = None
     host: str = "*"
     port: int = 9443
     names: tuple[str, ...] = ()
-    own_certificates: bool = True
-    configuration: str = WEBHOOKS
+    controller_user: str = ""
+    """Whose children of jobs are let in; the controller's account in `home` when empty."""
     drain_seconds: float = 0.0
     """How long webhooks are served after the process was told to end."""
+    health_host: str = "127.0.0.1"
+    health_port: int = 8083
+
+
+async def run_webhooks(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. Raises OSError where a port can't be had."""
+    async with connected(options.kubeconfig, options.context, "bireme-webhooks") as clients:
+        metrics = Metrics()
+        metrics.watch_calls(clients.work.statistics)
+        webhooks = Webhooks(clients.work, options, metrics)
+        health = await serve(build_app(metrics, webhooks.not_ready), options.health_host, options.health_port)
+        log.info("webhooks start")
+        try:
+            await run_until_told(webhooks.run())
+        finally:
+            await stop(health)
+            log.info("webhooks have stopped")
 
 
 class Webhooks:
-    """Serves them as soon as there is a certificate; leader or not."""
+    """Serves as soon as there is a certificate."""
 
-    def __init__(self, client: Client, namespace: str, options: WebhookOptions, metrics: Metrics) -> None:
+    def __init__(self, client: Client, options: Options, metrics: Metrics) -> None:
         self._client = client
         self._options = options
-        self._metrics = metrics
         self._is_serving = False
         self._is_draining = False
         self._keeper = CertificateKeeper(
-            client,
-            namespace,
-            WEBHOOKS,
-            options.configuration,
-            options.names or service_names(namespace),
+            options.certificates,
+            options.names or service_names(options.home),
+            client.clock,
             own=options.own_certificates,
         )
         metrics.watch_certificate(self._keeper.seconds_left)
+        access = QueueAccess(client, options.controller_user or controller_user(options.home), options.home)
+        self._server = WebhookServer(access, metrics, lambda: self._is_draining)
 
     def not_ready(self) -> list[str]:
         """What is in the way of serving."""
@@ -67,19 +86,17 @@ class Webhooks:
         return [f"webhooks: {self._keeper.last_error or 'no certificate yet'}"]
 
     async def run(self) -> None:
-        """Keep certificates and serve until cancelled, then drain.
+        """Keep a certificate and serve until cancelled, then drain.
 
         Raises OSError where the port can't be had.
         """
         await run_together(self._keeper.run(), self._serve())
 
     async def _serve(self) -> None:
-        user = await self._who_we_are()
         await self._keeper.wait_ready()
-        app = build_app(QueueAccess(self._client, user), self._metrics, lambda: self._is_draining)
-        runner = await serve(app, self._keeper.context, self._options.host, self._options.port)
+        await self._server.start(self._keeper.context, self._options.host, self._options.port)
         self._is_serving = True
-        log.info("webhooks are served", extra={"port": self._options.port, "user": user})
+        log.info("webhooks are served", extra={"port": self._options.port})
         try:
             await asyncio.Event().wait()
         finally:
@@ -87,7 +104,7 @@ class Webhooks:
                 await self._drain()
             finally:
                 self._is_serving = False
-                await stop(runner)
+                await self._server.stop()
 
     async def _drain(self) -> None:
         self._is_draining = True
@@ -95,17 +112,10 @@ class Webhooks:
             log.info("webhooks drain", extra={"seconds": self._options.drain_seconds})
             await self._client.clock.sleep(self._options.drain_seconds)
 
-    async def _who_we_are(self) -> str:
-        """The user as whom the API server knows us: what that user makes for jobs is not asked about."""
-        body = {"apiVersion": _SELF.api_version, "kind": _SELF.kind}
-        while True:
-            try:
-                review = await self._client.create(_SELF, None, body)
-            except KubeError as error:
-                log.warning("can't find out who we are: %s", error)
-                await self._client.clock.sleep(RETRY_SECONDS)
-            else:
-                return str(review["status"]["userInfo"]["username"])
+
+def controller_user(namespace: str) -> str:
+    """The controller of an installation, as the API server calls it."""
+    return f"system:serviceaccount:{namespace}:{CONTROLLER}"
 
 
 def service_names(namespace: str) -> tuple[str, ...]:

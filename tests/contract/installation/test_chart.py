@@ -1,6 +1,8 @@
 """The Helm chart: the same objects as `bireme manifests`, and never a CRD that is not ours replaced."""
 
+import base64
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,19 @@ import pytest
 import yaml
 
 from bireme.api.kinds import KUBEFLOW_MPI_JOB
+from bireme.control.webhooks.certificates import (
+    Leaf,
+    is_trusted,
+    make_authority,
+    read_certificates,
+    read_leaf,
+    renew_leaf,
+)
+from bireme.installation.authority import Authority
+from bireme.installation.names import WEBHOOKS
 from bireme.installation.objects import build_objects
 from bireme.installation.values import ValuesError, read_values
+from bireme.kube.clock import utc_now
 from support.control_plane import ControlPlane
 from support.helm import CHART, helm, render
 from support.installation import install_crds
@@ -83,13 +96,29 @@ def test_the_chart_makes_the_objects_that_manifests_prints(tmp_path: Path, value
     text = render(tmp_path, values_file(tmp_path, values)).stdout
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     charted = by_name([each for each in yaml.load_all(text, loader) if each])
+    authority = made_by_helm(charted)
     for (kind, _), each in charted.items():
         if kind == "CustomResourceDefinition":
             # Only Helm takes objects away by itself, and so only a chart must say that they stay.
             assert each["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    printed = by_name(build_objects(read_values(values), "try"))
+    printed = by_name(build_objects(read_values(values), "try", authority))
     assert charted.keys() == printed.keys()
     assert all(charted[key] == printed[key] for key in printed)
+
+
+def made_by_helm(objects: dict[tuple[str, str], dict[str, Any]]) -> Authority:
+    """The authority that a chart made; a process can sign with it."""
+    secret = objects.get(("Secret", WEBHOOKS))
+    if secret is None:
+        return Authority()
+    data = {name: base64.b64decode(value) for name, value in secret["data"].items()}
+    authority = Authority(data["ca.crt"], data["ca.key"])
+    leaf = read_leaf(renew_leaf(Leaf(), authority, ("a.svc",), utc_now()))
+    assert leaf is not None
+    assert is_trusted(leaf, authority.certificates)
+    (certificate,) = read_certificates(authority.certificates)
+    assert certificate.not_valid_after_utc - utc_now() > timedelta(days=3600)
+    return authority
 
 
 @pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
@@ -103,6 +132,39 @@ def test_both_refuse_the_same_values(tmp_path: Path, values: dict[str, Any]) -> 
 
 def test_it_passes_helms_own_checks(tmp_path: Path) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in helm("lint", CHART, folder=tmp_path).stdout
+
+
+def test_an_upgrade_by_helm_keeps_the_authority(plane: ControlPlane, tmp_path: Path) -> None:
+    """Also one that an older version's controller made, beside a certificate in the same Secret."""
+
+    def run(*arguments: str | Path) -> None:
+        helm(*arguments, "-n", "keeping", kubeconfig=plane.kubeconfig, folder=tmp_path)
+
+    def found() -> tuple[dict[str, str], set[str]]:
+        secret = json.loads(plane.kubectl("get", "secret", "-n", "keeping", WEBHOOKS, "-o", "json").stdout)
+        kind = "validatingwebhookconfigurations"
+        configuration = json.loads(plane.kubectl("get", kind, WEBHOOKS, "-o", "json").stdout)
+        return secret["data"], {each["clientConfig"]["caBundle"] for each in configuration["webhooks"]}
+
+    options = ("--set=crds.install=false", "--set=controller.replicas=3")
+    try:
+        run("install", "bireme", CHART, "--create-namespace", options[0])
+        before = found()
+        assert before[1] == {before[0]["ca.crt"]}
+        run("upgrade", "bireme", CHART, *options)
+        assert found() == before
+        older = make_authority(utc_now())
+        names = ("ca.crt", "ca.key", "tls.crt")
+        values = (older.certificates, older.key, b"left by an older version")
+        data = {name: base64.b64encode(value).decode() for name, value in zip(names, values, strict=True)}
+        plane.kubectl(
+            "patch", "secret", "-n", "keeping", WEBHOOKS, "--type=merge", "-p", json.dumps({"data": data})
+        )
+        run("upgrade", "bireme", CHART, options[0])
+        assert found() == (data, {data["ca.crt"]})
+    finally:
+        run("uninstall", "bireme", "--ignore-not-found")
+        plane.kubectl("delete", "namespace", "keeping", "--wait=false")
 
 
 @pytest.mark.long

@@ -17,10 +17,10 @@ from bireme import __version__
 from bireme.api.kinds import POD_GROUP
 from bireme.cli.main import cli
 from bireme.control.metrics import Metrics
-from bireme.control.webhooks.certificates import Certificates, renewed
-from bireme.control.webhooks.keeper import CONFIGURATIONS, CertificateKeeper
+from bireme.control.webhooks.certificates import make_authority
+from bireme.control.webhooks.keeper import CertificateKeeper
 from bireme.control.webhooks.queues import QueueAccess
-from bireme.control.webhooks.server import build_app, serve, stop
+from bireme.control.webhooks.server import WebhookServer
 from bireme.installation.checkup import Finding, examine
 from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS
 from bireme.kube.client import Client
@@ -38,7 +38,7 @@ from bireme.kube.resources import (
     Resource,
     resource_of,
 )
-from bireme.run.checkup import Examiner
+from bireme.run.checkup import CONFIGURATIONS, Examiner
 from support.cluster_world import connect, until
 from support.control_plane import ControlPlane
 from support.installation import Installation, Object, apply
@@ -82,11 +82,11 @@ class Clinic:
 
     async def _open(self) -> None:
         self.client = await self._exits.enter_async_context(connect(self.plane))
-        keeper = CertificateKeeper(self.client, HOME, WEBHOOKS, WEBHOOKS, ("127.0.0.1",))
-        await keeper.step()
-        app = build_app(QueueAccess(self.client, ""), Metrics())
-        runner = await serve(app, keeper.context, "127.0.0.1", self._installation.webhook_port)
-        self._exits.push_async_callback(stop, runner)
+        keeper = CertificateKeeper(self._installation.certificates(), ("127.0.0.1",), self.client.clock)
+        keeper.step()
+        server = WebhookServer(QueueAccess(self.client, "", HOME), Metrics())
+        await server.start(keeper.context, "127.0.0.1", self._installation.webhook_port)
+        self._exits.push_async_callback(server.stop)
         await self.lead(CONTROLLER)
         await self.lead(SCHEDULER)
         await self.wait_pods()
@@ -97,7 +97,7 @@ class Clinic:
         await until(self._has_pods)
 
     async def _has_pods(self) -> bool:
-        return len(await self.pods()) == 4
+        return len(await self.pods()) == 6
 
     async def _is_well(self) -> bool:
         """Until the API server has taken up whom to trust."""
@@ -125,7 +125,7 @@ class Clinic:
             await asyncio.gather(leading, return_exceptions=True)
 
     async def pods(self, name: str = "") -> list[Object]:
-        """Of both Deployments, or of one."""
+        """Of all Deployments, or of one."""
         found = (await self.client.list(PODS, HOME, type=dict)).items
         return [each for each in found if each["metadata"]["name"].startswith(name)]
 
@@ -307,6 +307,14 @@ async def no_scheduler(clinic: Clinic) -> AsyncIterator[None]:
     await clinic.set_ready("True", SCHEDULER)
 
 
+@contextlib.asynccontextmanager
+async def no_webhooks(clinic: Clinic) -> AsyncIterator[None]:
+    async with removed(DEPLOYMENTS, HOME, WEBHOOKS)(clinic):
+        yield
+    await clinic.wait_pods()
+    await clinic.set_ready("True", WEBHOOKS)
+
+
 def without(name: str) -> Callable[[Object], None]:
     """A configuration that lacks a webhook."""
 
@@ -351,14 +359,13 @@ def _point_nowhere(configuration: Object) -> None:
 
 
 def _set_bundle(configuration: Object) -> None:
-    other = renewed(Certificates(), ("127.0.0.1",), datetime.now(UTC), published=False)
-    configuration["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(other.authorities).decode()
+    other = make_authority(datetime.now(UTC))
+    configuration["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(other.certificates).decode()
 
 
 def _set_ended(secret: Object) -> None:
-    long_ago = datetime.now(UTC) - timedelta(days=100)
-    old = renewed(Certificates(), ("127.0.0.1",), long_ago, published=False)
-    secret["data"]["tls.crt"] = base64.b64encode(old.certificate).decode()
+    old = make_authority(datetime.now(UTC) - timedelta(days=100), timedelta(days=1))
+    secret["data"]["ca.crt"] = base64.b64encode(old.certificates).decode()
 
 
 def _drop_field(crd: Object) -> None:
@@ -428,15 +435,21 @@ BROKEN: dict[str, tuple[Broken, set[str]]] = {
         changed(CONFIGURATIONS[0], None, WEBHOOKS, _set_bundle),
         {"certificate-not-trusted"},
     ),
-    "the certificate has ended": (changed(SECRETS, HOME, WEBHOOKS, _set_ended), {"certificate-ended"}),
+    "the authority has ended": (changed(SECRETS, HOME, WEBHOOKS, _set_ended), {"certificate-ended"}),
     "there is no certificate": (
-        changed(SECRETS, HOME, WEBHOOKS, lambda secret: secret["data"].pop("tls.crt")),
+        changed(SECRETS, HOME, WEBHOOKS, lambda secret: secret["data"].pop("ca.crt")),
         {"certificate-missing"},
     ),
     "nobody renews the lease": (stale_lease(CONTROLLER), {"lease-stale"}),
     "nobody has the lease": (no_leader(CONTROLLER), {"no-leader"}),
     "no pod is ready": (not_ready(CONTROLLER), {"controller-not-ready"}),
     "no pod of the scheduler is ready": (not_ready(SCHEDULER), {"scheduler-not-ready"}),
+    "no pod of the webhooks is ready": (not_ready(WEBHOOKS), {"webhook-server-not-ready"}),
+    "the webhooks are gone": (no_webhooks, {"webhook-server-missing"}),
+    "the webhooks may not ask who may use a queue": (
+        removed(CLUSTER_ROLE_BINDINGS, None, WEBHOOKS),
+        {"webhook-server-permission-missing"},
+    ),
     "nobody renews the scheduler's lease": (stale_lease(SCHEDULER), {"scheduler-lease-stale"}),
     "nobody has the scheduler's lease": (no_leader(SCHEDULER), {"scheduler-no-leader"}),
     "the scheduler may not bind": (
@@ -473,7 +486,10 @@ OFTEN = (
     "pods are not asked about",
     "groups of one namespace alone are asked about",
     "the API server trusts another authority",
-    "the certificate has ended",
+    "the authority has ended",
+    "no pod of the webhooks is ready",
+    "the webhooks are gone",
+    "the webhooks may not ask who may use a queue",
     "nobody renews the lease",
     "no pod is ready",
     "nobody renews the scheduler's lease",

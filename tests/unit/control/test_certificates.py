@@ -1,4 +1,4 @@
-"""Certificates of webhooks: when they are made anew, and that nobody is ever served what is not trusted."""
+"""The webhooks' authority and the certificates that it signs: when each is renewed, and what is trusted."""
 
 import ssl
 import tempfile
@@ -11,14 +11,18 @@ from cryptography import x509
 from bireme.control.webhooks.certificates import (
     AUTHORITY_VALID,
     CERTIFICATE_VALID,
-    Certificates,
+    Leaf,
+    UnusableAuthorityError,
     expiry,
     host_names,
-    is_complete,
     is_trusted,
-    read_certificate,
-    renewed,
+    make_authority,
+    read_authority,
+    read_leaf,
+    renew_authority,
+    renew_leaf,
 )
+from bireme.installation.authority import Authority
 from support.certificates import rsa_authority
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -29,32 +33,40 @@ def at(days: float) -> datetime:
     return START + timedelta(days=days)
 
 
-def first() -> Certificates:
-    return renewed(Certificates(), HOSTS, START, published=False)
-
-
 def count(bundle: bytes) -> int:
     return len(x509.load_pem_x509_certificates(bundle))
 
 
-def test_from_nothing_all_is_made() -> None:
-    made = first()
-    leaf = read_certificate(made.certificate)
-    assert leaf is not None
-    assert is_trusted(leaf, made.authorities)
-    assert sorted(host_names(leaf)) == sorted(HOSTS)
-    assert expiry(made) == START + CERTIFICATE_VALID
+def certificate(leaf: Leaf) -> x509.Certificate:
+    found = read_leaf(leaf)
+    assert found is not None
+    return found
 
 
-def test_openssl_accepts_them() -> None:
-    """As strictly as it can."""
-    made = renewed(Certificates(), HOSTS, datetime.now(UTC), published=False)
+def test_authority_signs_leaf_for_all_hosts() -> None:
+    authority = make_authority(START)
+    leaf = renew_leaf(Leaf(), authority, HOSTS, START)
+    assert is_trusted(certificate(leaf), authority.certificates)
+    assert sorted(host_names(certificate(leaf))) == sorted(HOSTS)
+    assert expiry(leaf) == START + CERTIFICATE_VALID
+
+
+@pytest.mark.parametrize("kind", ["ours", "rsa"])
+def test_openssl_accepts_leaf_strictly(kind: str) -> None:
+    """Of an authority with an RSA key, too: Helm makes them in some versions."""
+    now = datetime.now(UTC)
+    authority = make_authority(now)
+    if kind == "rsa":
+        made, _ = rsa_authority("helm", HOSTS)
+        authority = Authority(made.certificate, made.key)
+    leaf = renew_leaf(Leaf(), authority, HOSTS, now)
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
-    client.load_verify_locations(cadata=made.authorities.decode())
-    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    client.load_verify_locations(cadata=authority.certificates.decode())
+    if kind == "ours":
+        client.verify_flags |= ssl.VERIFY_X509_STRICT
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "crt").write_bytes(made.certificate)
-        (Path(folder) / "key").write_bytes(made.key)
+        (Path(folder) / "crt").write_bytes(leaf.certificate)
+        (Path(folder) / "key").write_bytes(leaf.key)
         server.load_cert_chain(Path(folder) / "crt", Path(folder) / "key")
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(incoming, outgoing, server_hostname=HOSTS[0])
@@ -68,97 +80,74 @@ def test_openssl_accepts_them() -> None:
 
 
 @pytest.mark.parametrize("days", [0, 1, 30, 59])
-def test_what_is_not_due_stays(days: float) -> None:
-    made = first()
-    assert renewed(made, HOSTS, at(days), published=True) is made
+def test_leaf_stays_until_due(days: float) -> None:
+    authority = make_authority(START)
+    leaf = renew_leaf(Leaf(), authority, HOSTS, START)
+    assert renew_leaf(leaf, authority, HOSTS, at(days)) is leaf
 
 
-@pytest.mark.parametrize("published", [True, False])
-def test_a_certificate_is_renewed_a_month_before_it_ends(published: bool) -> None:
-    """By the same authority, which is trusted already: nobody need be told."""
-    made = first()
-    later = renewed(made, HOSTS, at(61), published=published)
-    assert later.authorities == made.authorities
-    assert later.certificate != made.certificate
+def test_leaf_is_renewed_a_month_before_its_end() -> None:
+    authority = make_authority(START)
+    leaf = renew_leaf(Leaf(), authority, HOSTS, START)
+    later = renew_leaf(leaf, authority, HOSTS, at(61))
+    assert later.certificate != leaf.certificate
     assert expiry(later) == at(61) + CERTIFICATE_VALID
 
 
-def test_a_new_authority_signs_only_after_it_is_trusted() -> None:
-    due = AUTHORITY_VALID.days * 2 / 3 + 1
-    made = renewed(first(), HOSTS, at(due - 20), published=True)
-    begun = renewed(made, HOSTS, at(due), published=True)
-    assert count(begun.authorities) == 2
-    assert begun.certificate == made.certificate
-    waiting = renewed(begun, HOSTS, at(due), published=False)
-    assert waiting == begun
-    ended = renewed(begun, HOSTS, at(due), published=True)
-    leaf, old = read_certificate(ended.certificate), read_certificate(made.certificate)
-    assert leaf is not None
-    assert old is not None
-    assert leaf.issuer != old.issuer
-    assert is_trusted(leaf, ended.authorities)
-    # The old one is trusted as long as a replica may still serve with it.
-    assert is_trusted(old, ended.authorities)
-    assert renewed(ended, HOSTS, at(due), published=True) is ended
+def test_leaf_is_renewed_for_another_host_and_another_authority() -> None:
+    authority, other = make_authority(START), make_authority(START)
+    leaf = renew_leaf(Leaf(), authority, HOSTS, START)
+    more = renew_leaf(leaf, authority, (*HOSTS, "more.svc"), at(1))
+    assert "more.svc" in host_names(certificate(more))
+    assert is_trusted(certificate(renew_leaf(leaf, other, HOSTS, at(1))), other.certificates)
 
 
-def test_an_authority_that_has_ended_is_no_longer_published() -> None:
-    days, current = 0.0, first()
-    while days < AUTHORITY_VALID.days + 30:
-        days += 10
-        current = renewed(current, HOSTS, at(days), published=True)
-        current = renewed(current, HOSTS, at(days), published=True)
-        leaf = read_certificate(current.certificate)
-        assert leaf is not None
-        assert leaf.not_valid_after_utc > at(days)
-        assert is_trusted(leaf, current.authorities)
-    assert count(current.authorities) == 1
-
-
-def test_after_a_year_asleep_all_is_well_at_once() -> None:
-    """What has ended serves nobody: it is replaced without waiting."""
-    made = renewed(first(), HOSTS, at(700), published=False)
-    made = renewed(made, HOSTS, at(700), published=False)
-    end = expiry(made)
+def test_leaf_never_outlives_its_authority() -> None:
+    authority = make_authority(START, timedelta(days=10))
+    end = expiry(renew_leaf(Leaf(), authority, HOSTS, at(5)))
     assert end is not None
-    assert end > at(700)
-    late = renewed(first(), HOSTS, at(2000), published=False)
-    assert count(late.authorities) == 1
-    assert expiry(late) == at(2000) + CERTIFICATE_VALID
+    assert end <= at(10)
 
 
-def test_other_names_need_another_certificate() -> None:
-    made = renewed(first(), (*HOSTS, "more.svc"), at(1), published=True)
-    leaf = read_certificate(made.certificate)
-    assert leaf is not None
-    assert "more.svc" in host_names(leaf)
+BROKEN = {
+    "no certificate": Authority(b"", make_authority(START).key),
+    "no key": make_authority(START)._replace(key=b""),
+    "another's key": make_authority(START)._replace(key=make_authority(START).key),
+    "junk": Authority(b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", b"junk"),
+    "ended": make_authority(at(-400), timedelta(days=1)),
+}
 
 
-@pytest.mark.parametrize("field", Certificates._fields)
-@pytest.mark.parametrize(
-    "junk", [b"", b"junk", b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"]
-)
-def test_what_can_not_be_read_is_made_anew(field: str, junk: bytes) -> None:
-    made = renewed(first()._replace(**{field: junk}), HOSTS, at(1), published=True)
-    leaf = read_certificate(made.certificate)
-    assert leaf is not None
-    assert is_trusted(leaf, made.authorities)
-    assert renewed(made, HOSTS, at(1), published=True) is made
+@pytest.mark.parametrize("authority", BROKEN.values(), ids=BROKEN)
+def test_unusable_authority_signs_nothing_and_is_replaced(authority: Authority) -> None:
+    with pytest.raises(UnusableAuthorityError):
+        renew_leaf(Leaf(), authority, HOSTS, START)
+    new = renew_authority(authority, START)
+    assert count(new.certificates) == 1
+    assert renew_leaf(Leaf(), new, HOSTS, START)
 
 
-def test_an_authority_that_is_not_ours_signs_nothing() -> None:
-    """As after cert-manager: its key may be of a kind that we do not sign with."""
-    authority, server = rsa_authority("other", HOSTS)
-    found = Certificates(authority.certificate, authority.key, server.certificate, server.key)
-    assert is_complete(found)
-    made = renewed(found, HOSTS, datetime.now(UTC), published=True)
-    assert count(made.authorities) == 1
-    assert authority.certificate not in made.authorities
+def test_authority_is_kept_until_two_thirds_of_its_life() -> None:
+    authority = make_authority(START)
+    assert renew_authority(authority, at(AUTHORITY_VALID.days / 2)) is authority
 
 
-def test_a_key_of_another_certificate_is_noticed() -> None:
-    made, other = first(), first()
-    mixed = renewed(made._replace(key=other.key), HOSTS, at(1), published=True)
-    assert mixed.certificate != made.certificate
-    mixed = renewed(made._replace(authority_key=other.authority_key), HOSTS, at(1), published=True)
-    assert mixed.authorities != made.authorities
+def test_renewed_authority_is_trusted_beside_the_old_one() -> None:
+    """A process that has not seen the new Secret yet goes on with a certificate of the old authority."""
+    due = at(AUTHORITY_VALID.days * 2 / 3 + 1)
+    old = make_authority(START)
+    served = renew_leaf(Leaf(), old, HOSTS, due)
+    new = renew_authority(old, due)
+    assert count(new.certificates) == 2
+    assert is_trusted(certificate(served), new.certificates)
+    later = renew_leaf(served, new, HOSTS, due)
+    assert certificate(later).issuer != certificate(served).issuer
+    assert is_trusted(certificate(later), new.certificates)
+    assert renew_authority(new, due) is new
+
+
+def test_authority_is_read_from_one_pem_file() -> None:
+    authority = make_authority(START)
+    assert read_authority(authority.key + authority.certificates) == authority
+    assert read_authority(authority.certificates) is None
+    assert read_authority(make_authority(START).key + authority.certificates) is None

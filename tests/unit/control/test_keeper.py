@@ -1,4 +1,4 @@
-"""Certificates in a Secret: served as they are found, and kept where they are our own."""
+"""Certificates of a mounted Secret: served as they are found, or signed by the authority found there."""
 
 import asyncio
 import base64
@@ -6,6 +6,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,11 +15,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
+from bireme.control.webhooks.certificates import UnusableAuthorityError, make_authority
 from bireme.control.webhooks.keeper import CertificateKeeper
-from bireme.kube.client import Client
+from bireme.installation.authority import Authority
 from bireme.kube.clock import utc_now
-from bireme.kube.errors import NotFound
-from unit.kube.scripted import ScriptedTransport, status
+from unit.kube.scripted import FakeClock
 
 PKCS1, PKCS8 = serialization.PrivateFormat.TraditionalOpenSSL, serialization.PrivateFormat.PKCS8
 HOST = "bireme-webhooks.bireme-system.svc"
@@ -86,15 +87,16 @@ def issuer(name: str = "authority", make_key: MakeKey = rsa_key) -> Issuer:
 
 
 class Kept:
-    """A keeper of somebody else's Secret, and a server with its context."""
+    """A keeper of a folder, and a server with its context."""
 
-    def __init__(self, port: int, transport: ScriptedTransport, keeper: CertificateKeeper) -> None:
-        self._port, self._transport, self.keeper = port, transport, keeper
+    def __init__(self, port: int, folder: Path, keeper: CertificateKeeper) -> None:
+        self._port, self._folder, self.keeper = port, folder, keeper
 
-    async def find(self, secret: dict[str, Any]) -> bool:
-        """Let the keeper look, when that is what the cluster has."""
-        self._transport.answer(body=secret)
-        return await self.keeper.step()
+    def find(self, secret: dict[str, Any]) -> bool:
+        """Let the keeper look, when that is what the folder has."""
+        for name in ("ca.crt", "ca.key", "tls.crt", "tls.key"):
+            (self._folder / name).write_bytes(base64.b64decode(secret["data"].get(name) or ""))
+        return self.keeper.step()
 
     async def shown(self, trusted: bytes) -> x509.Certificate:
         """What a client is shown that trusts one authority and asks for our name. Raises SSLError."""
@@ -110,18 +112,15 @@ class Kept:
 
 
 @contextlib.asynccontextmanager
-async def kept() -> AsyncIterator[Kept]:
-    transport = ScriptedTransport()
-    keeper = CertificateKeeper(
-        Client(transport), "bireme-system", "bireme-webhooks", "bireme-webhooks", (HOST,), own=False
-    )
+async def kept(folder: Path, *, own: bool = False, **options: Any) -> AsyncIterator[Kept]:
+    keeper = CertificateKeeper(folder, (HOST,), FakeClock(), own=own, **options)
 
     async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=keeper.context)
     async with server:
-        yield Kept(server.sockets[0].getsockname()[1], transport, keeper)
+        yield Kept(server.sockets[0].getsockname()[1], folder, keeper)
 
 
 def serial(secret: dict[str, Any]) -> int:
@@ -130,28 +129,28 @@ def serial(secret: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize(("make_key", "form"), KEYS.values(), ids=KEYS)
 def test_a_key_of_any_kind_is_served_and_so_is_its_successor(
-    make_key: MakeKey, form: serialization.PrivateFormat
+    tmp_path: Path, make_key: MakeKey, form: serialization.PrivateFormat
 ) -> None:
     async def main() -> None:
         authority = issuer()
-        async with kept() as world:
+        async with kept(tmp_path) as world:
             first, second = (authority.secret(make_key(), form) for _ in range(2))
-            assert await world.find(first)
+            assert world.find(first)
             assert world.keeper.seconds_left() > timedelta(days=89).total_seconds()
             assert (await world.shown(authority.certificate)).serial_number == serial(first)
-            assert await world.find(second)
+            assert world.find(second)
             assert (await world.shown(authority.certificate)).serial_number == serial(second)
 
     asyncio.run(main())
 
 
-def test_another_authority_and_another_kind_of_key_are_served_without_a_restart() -> None:
+def test_another_authority_and_another_kind_of_key_are_served_without_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         old, new = issuer("old"), issuer("new", ec_key)
-        async with kept() as world:
-            await world.find(old.secret(rsa_key(), PKCS1))
+        async with kept(tmp_path) as world:
+            world.find(old.secret(rsa_key(), PKCS1))
             await world.shown(old.certificate)
-            await world.find(new.secret(ec_key(), PKCS1))
+            world.find(new.secret(ec_key(), PKCS1))
             await world.shown(new.certificate)
             with pytest.raises(ssl.SSLCertVerificationError):
                 await world.shown(old.certificate)
@@ -159,54 +158,62 @@ def test_another_authority_and_another_kind_of_key_are_served_without_a_restart(
     asyncio.run(main())
 
 
-def test_what_is_not_complete_is_waited_for_and_leaves_what_is_served_alone() -> None:
+def test_what_is_not_complete_is_waited_for_and_leaves_what_is_served_alone(tmp_path: Path) -> None:
     """cert-manager writes a Secret at once; somebody else may not."""
 
     async def main() -> None:
         authority = issuer()
         good, other = (authority.secret(rsa_key(), PKCS1) for _ in range(2))
         mixed = {**good, "data": {**good["data"], "tls.key": other["data"]["tls.key"]}}
-        async with kept() as world:
+        async with kept(tmp_path) as world:
             for secret in ({**good, "data": {}}, mixed):
-                assert not await world.find(secret)
+                assert not world.find(secret)
             assert world.keeper.seconds_left() == 0
-            assert await world.find(good)
-            assert await world.find(mixed)
+            assert world.find(good)
+            assert world.find(mixed)
             assert (await world.shown(authority.certificate)).serial_number == serial(good)
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("is_registered", [True, False], ids=["registered", "being removed"])
-def test_a_deleted_secret_is_created_again_with_what_is_served(is_registered: bool) -> None:
+def secret_of(authority: Authority) -> dict[str, Any]:
+    data = {"ca.crt": authority.certificates, "ca.key": authority.key}
+    return {"data": {name: base64.b64encode(value).decode() for name, value in data.items()}}
+
+
+def test_own_leaf_is_signed_renewed_and_follows_its_authority(tmp_path: Path) -> None:
+    moment = utc_now() - timedelta(days=61)
+    authority, other = make_authority(moment), make_authority(moment)
+
     async def main() -> None:
-        transport = ScriptedTransport()
-        keeper = CertificateKeeper(
-            Client(transport),
-            "bireme-system",
-            "bireme-webhooks",
-            "bireme-webhooks",
-            (HOST,),
-            renew=lambda current, *_arguments, **_options: current,
-        )
-        secret, gone = issuer().secret(ec_key(), PKCS8), (404, status(404, "NotFound"))
-        for answer in ((200, secret), gone, gone):
-            transport.answer(*answer)
-        assert await keeper.step()
-        configuration = (200, {"metadata": {"resourceVersion": "1"}, "webhooks": []})
-        for answer in (gone, *[configuration if is_registered else gone] * 2):
-            transport.answer(*answer)
-        if not is_registered:
-            with pytest.raises(NotFound):
-                await keeper.step()
-            return
-        transport.answer(201, secret)
-        assert not await keeper.step()
-        created = transport.sent[-1]
-        assert (created.method, created.path) == ("POST", "/api/v1/namespaces/bireme-system/secrets")
-        assert created.body["metadata"]["name"] == "bireme-webhooks"
-        assert created.body["metadata"]["labels"]["app.kubernetes.io/name"] == "bireme"
-        served = {name: created.body["data"][name] for name in secret["data"]}
-        assert served == secret["data"]
+        nonlocal moment
+        async with kept(tmp_path, own=True, now=lambda: moment) as world:
+            assert world.find(secret_of(authority))
+            first = await world.shown(authority.certificates)
+            assert world.find(secret_of(authority))
+            assert (await world.shown(authority.certificates)).serial_number == first.serial_number
+            moment = utc_now()
+            assert world.find(secret_of(authority))
+            assert (await world.shown(authority.certificates)).serial_number != first.serial_number
+            assert world.keeper.seconds_left() > timedelta(days=89).total_seconds()
+            assert world.find(secret_of(other))
+            await world.shown(other.certificates)
+
+    asyncio.run(main())
+
+
+def test_keeper_goes_on_with_its_leaf_while_the_authority_is_unusable(tmp_path: Path) -> None:
+    """A kubelet replaces both files at once, but one may be read before and one after that."""
+    authority, other = make_authority(utc_now()), make_authority(utc_now())
+
+    async def main() -> None:
+        async with kept(tmp_path, own=True) as world:
+            with pytest.raises(OSError, match=r"ca\.crt"):
+                world.keeper.step()
+            world.find(secret_of(authority))
+            with pytest.raises(UnusableAuthorityError):
+                world.find(secret_of(authority._replace(key=other.key)))
+            assert world.keeper.is_ready
+            await world.shown(authority.certificates)
 
     asyncio.run(main())

@@ -13,6 +13,7 @@ from bireme.control.webhooks.reviews import (
     MalformedReviewError,
     answer_default,
     answer_validate,
+    judge,
     read_review,
 )
 from support.jobs import generic
@@ -36,17 +37,17 @@ def wrong() -> dict[str, Any]:
 
 
 def validated(obj: Any, old: Any = None) -> dict[str, Any]:
-    answer: dict[str, Any] = answer_validate(read_review(review(obj, old)))["response"]
+    answer: dict[str, Any] = judge(answer_validate, review(obj, old))["response"]
     return answer
 
 
 def test_what_is_left_out_is_filled_in_by_a_patch() -> None:
     job = generic()
-    answer = answer_default(read_review(review(job)))["response"]
+    answer = judge(answer_default, review(job))["response"]
     assert answer["patchType"] == "JSONPatch"
     (operation,) = json.loads(base64.b64decode(answer["patch"]))
     assert operation == {"op": "add", "path": "/spec", "value": default(job)["spec"]}
-    assert answer_default(read_review(review(default(job))))["response"] == {"uid": "1", "allowed": True}
+    assert judge(answer_default, review(default(job)))["response"] == {"uid": "1", "allowed": True}
 
 
 def test_a_refusal_names_every_problem_with_its_field() -> None:
@@ -118,6 +119,6 @@ OBJECTS = st.fixed_dictionaries(
 
 @given(obj=OBJECTS, old=st.none() | OBJECTS)
 def test_any_object_gets_an_answer(obj: Any, old: Any) -> None:
-    request = read_review(review(obj, old))
-    assert answer_default(request)["response"]["uid"] == "1"
-    assert answer_validate(request)["response"]["uid"] == "1"
+    body = review(obj, old)
+    assert judge(answer_default, body)["response"]["uid"] == "1"
+    assert judge(answer_validate, body)["response"]["uid"] == "1"

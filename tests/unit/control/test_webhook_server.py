@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -13,9 +14,11 @@ import aiohttp
 import pytest
 
 from bireme.control.metrics import Metrics
-from bireme.control.webhooks.certificates import Certificates, renewed
+from bireme.control.webhooks.bodies import BodyBudget
+from bireme.control.webhooks.certificates import Leaf, make_authority, renew_leaf
 from bireme.control.webhooks.queues import QueueAccess
-from bireme.control.webhooks.server import build_app, serve, stop
+from bireme.control.webhooks.reviews import LARGEST_OBJECT
+from bireme.control.webhooks.server import WebhookServer
 from bireme.kube.client import Client
 from bireme.kube.clock import utc_now
 from support.jobs import generic
@@ -24,20 +27,23 @@ from unit.kube.scripted import ScriptedTransport
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, metrics: Metrics) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
-    made = renewed(Certificates(), ("127.0.0.1",), utc_now(), published=False)
-    (folder / "crt").write_bytes(made.certificate)
-    (folder / "key").write_bytes(made.key)
+async def served(
+    folder: Path, metrics: Metrics, **options: Any
+) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    authority = make_authority(utc_now())
+    leaf = renew_leaf(Leaf(), authority, ("127.0.0.1",), utc_now())
+    (folder / "crt").write_bytes(leaf.certificate)
+    (folder / "key").write_bytes(leaf.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "crt", folder / "key")
-    trust = ssl.create_default_context(cadata=made.authorities.decode())
+    trust = ssl.create_default_context(cadata=authority.certificates.decode())
     port = free_port()
-    app = build_app(QueueAccess(Client(ScriptedTransport()), "controller"), metrics)
-    runner = await serve(app, context, "127.0.0.1", port)
+    server = WebhookServer(QueueAccess(Client(ScriptedTransport()), "controller", "home"), metrics, **options)
+    await server.start(context, "127.0.0.1", port)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
         yield session, f"https://127.0.0.1:{port}"
         # The connection is still open, as that of an API server is.
-        await stop(runner)
+        await server.stop()
 
 
 def review(obj: dict[str, Any], user: str = "ann") -> bytes:
@@ -51,6 +57,18 @@ def nested(obj: dict[str, Any]) -> bytes:
     levels = 2000
     deep = b'{"a":' * levels + b"1" + b"}" * levels
     return review(obj | {"spec": "HERE"}).replace(b'"HERE"', deep)
+
+
+def crowded(element: bytes) -> bytes:
+    """A review of an object within its size, with as many elements as there can be."""
+    elements = (element * (3_000_000 // len(element))).rstrip(b",")
+    return review(generic() | {"spec": "HERE"}).replace(b'"HERE"', b"[" + elements + b"]")
+
+
+def large(size: int) -> bytes:
+    job = generic()
+    job["spec"]["replicaSpecs"][0]["template"]["metadata"] = {"annotations": {"a": "x" * size}}
+    return review(job)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +89,11 @@ def nested(obj: dict[str, Any]) -> bytes:
             "allowed",
         ),
         ("/validate", b'{"request":' * 2000 + b"1" + b"}" * 2000, 400, "malformed"),
+        ("/validate", crowded(b"[],"), 200, "refused"),
+        ("/queue", crowded(b'{"":0},'), 200, "refused"),
+        ("/validate", large(LARGEST_OBJECT), 200, "refused"),
+        ("/validate", large(2 * LARGEST_OBJECT + 300_000), 413, "malformed"),
+        ("/queue", review({"metadata": "x", "spec": [1]}), 500, "error"),
     ],
     ids=[
         "right",
@@ -83,6 +106,11 @@ def nested(obj: dict[str, Any]) -> bytes:
         "deep-queue",
         "deep-leaves",
         "deep-junk",
+        "many-lists",
+        "many-objects",
+        "large",
+        "larger-than-any-review",
+        "no-object-of-an-api-server",
     ],
 )
 def test_a_review_is_answered_and_counted(
@@ -93,7 +121,7 @@ def test_a_review_is_answered_and_counted(
     async def main() -> None:
         async with (
             served(tmp_path, metrics) as (session, url),
-            session.post(url + path, data=body) as reply,
+            session.post(url + path, data=io.BytesIO(body)) as reply,
         ):
             assert reply.status == status
             if status == 200:
@@ -107,3 +135,80 @@ def test_a_review_is_answered_and_counted(
     assert (
         f'bireme_webhook_reviews_total{{result="{result}",webhook="{name}"}} 1.0' in metrics.text().decode()
     )
+
+
+def test_bytes_in_flight_are_bounded_and_given_back(tmp_path: Path) -> None:
+    """A body that waits takes all bytes; the next is told to come again, and is served once they are free."""
+    first, second = review(generic("a" * 40)), review(generic())
+
+    async def main() -> None:
+        budget = BodyBudget(most=len(first) + len(second) - 2)
+        async with served(tmp_path, Metrics(), bodies=budget) as (session, url):
+            going_on = asyncio.Event()
+
+            async def slowly() -> AsyncIterator[bytes]:
+                yield first[:-1]
+                await going_on.wait()
+                yield first[-1:]
+
+            async def send() -> int:
+                async with session.post(url + "/validate", data=slowly()) as reply:
+                    return reply.status
+
+            waiting = asyncio.create_task(send())
+            while budget.in_flight < len(first) - 1:
+                await asyncio.sleep(0)
+            async with session.post(url + "/validate", data=second) as reply:
+                assert reply.status == 503
+                assert reply.headers["Retry-After"] == "1"
+            going_on.set()
+            assert await waiting == 200
+            async with session.post(url + "/validate", data=second) as reply:
+                assert reply.status == 200
+
+    asyncio.run(main())
+
+
+def test_reviews_beyond_the_waiting_ones_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            served(tmp_path, Metrics(), most_waiting=0) as (session, url),
+            session.post(url + "/validate", data=b"not even a review") as reply,
+        ):
+            assert reply.status == 503
+
+    asyncio.run(main())
+
+
+def test_broken_body_is_one_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with served(tmp_path, Metrics()) as (session, url):
+            seen = asyncio.Event()
+
+            async def endless() -> AsyncIterator[bytes]:
+                yield b"x"
+                seen.set()
+                await asyncio.Event().wait()
+
+            sending = asyncio.create_task(session.post(url + "/validate", data=endless()).__aenter__())
+            await seen.wait()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            while not caplog.records:
+                await asyncio.sleep(0)
+
+    asyncio.run(main())
+    (record,) = caplog.records
+    assert record.getMessage().startswith("the body of a review broke off: ")
+    assert record.exc_info is None
+
+
+def test_answers_do_not_name_the_server_software(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            served(tmp_path, Metrics()) as (session, url),
+            session.post(url + "/validate", data=b"") as reply,
+        ):
+            assert "aiohttp" not in reply.headers["Server"]
+
+    asyncio.run(main())

@@ -2,22 +2,24 @@
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from bireme import __version__
 from bireme.api.kinds import KINDS
+from bireme.installation.authority import Authority
 from bireme.installation.checkup import Facts, Finding, examine
-from bireme.installation.checkup.facts import Component
-from bireme.installation.checkup.permissions import needed
-from bireme.installation.names import CONTROLLER, SCHEDULER
+from bireme.installation.checkup.facts import Certificate, Component
+from bireme.installation.checkup.permissions import needed_by_webhooks
+from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS
 from bireme.installation.objects import build_objects
 from bireme.installation.values import read_values
 
 Object = dict[str, Any]
 HOME = "tools"
+AUTHORITY = Authority(b"certificate", b"key")
 VALUES: dict[str, Object] = {
     "default": {},
     "one-namespace": {"watchNamespace": "team"},
@@ -31,7 +33,7 @@ VALUES: dict[str, Object] = {
 
 def facts_of(values: Object) -> Facts:
     """What would be found of an installation, as far as webhooks are concerned."""
-    objects = build_objects(read_values(values), HOME)
+    objects = build_objects(read_values(values), HOME, AUTHORITY)
 
     def find(kind: str, name: str = "") -> Object | None:
         found = (each for each in objects if each["kind"] == kind and each["metadata"]["name"].endswith(name))
@@ -46,13 +48,15 @@ def facts_of(values: Object) -> Facts:
         {},
         Component(CONTROLLER, find("Deployment", CONTROLLER)),
         Component(SCHEDULER, scheduler) if scheduler else None,
+        Component(WEBHOOKS, find("Deployment", WEBHOOKS), takes_turns=False),
         tuple(find(kind) for kind in kinds),
     )
 
 
 def registered(facts: Facts) -> list[Finding]:
     """What is said about the registration of webhooks."""
-    return [each for each in examine(facts) if each.check.startswith(("webhook-", "queue-webhook-"))]
+    found = [each for each in examine(facts) if each.check.startswith(("webhook-", "queue-webhook-"))]
+    return [each for each in found if not each.check.startswith("webhook-server")]
 
 
 @pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
@@ -127,7 +131,7 @@ def webhook(facts: Facts, name: str) -> Object:
 
 def test_webhooks_for_all_namespaces_need_the_groups_of_all() -> None:
     def reads_all_groups(values: Object) -> bool:
-        wanted = needed(facts_of(values).layout, HOME)
+        wanted = needed_by_webhooks(facts_of(values).layout, HOME)
         return any(
             each.resource == "podgroups" and each.verb == "get" and not each.namespace for each in wanted
         )
@@ -197,6 +201,7 @@ def test_a_user_who_may_see_nothing_gets_no_errors_and_one_warning() -> None:
         *crds,
         f"deployments.apps {CONTROLLER}",
         f"deployments.apps {SCHEDULER}",
+        f"deployments.apps {WEBHOOKS}",
         "pods",
         f"leases.coordination.k8s.io {CONTROLLER}",
         "mutatingwebhookconfigurations.admissionregistration.k8s.io bireme-webhooks",
@@ -218,3 +223,32 @@ def test_a_user_who_may_see_nothing_gets_no_errors_and_one_warning() -> None:
     (finding,) = examine(facts)
     assert (finding.check, finding.severity) == ("unseen", "warning")
     assert f"deployments.apps {CONTROLLER}" in finding.message
+
+
+def certified(until: datetime) -> Facts:
+    return facts_of({})._replace(certificate=Certificate(until, None, (True, True)))
+
+
+@pytest.mark.parametrize(
+    ("days", "check", "severity"),
+    [
+        (-1, "certificate-ended", "error"),
+        (80, "certificate-ends", "warning"),
+        (100, "certificate", "ok"),
+    ],
+)
+def test_end_of_the_authority_is_told_in_time(days: int, check: str, severity: str) -> None:
+    finding = of_check(certified(datetime.now(UTC) + timedelta(days=days)), check)
+    assert finding.severity == severity
+    assert severity == "ok" or "bireme manifests --context" in finding.fix
+
+
+def test_webhooks_are_checked_like_the_other_components() -> None:
+    facts = facts_of({})
+    assert facts.webhooks is not None
+    gone = facts._replace(webhooks=facts.webhooks._replace(deployment=None))
+    assert of_check(gone, "webhook-server-missing").severity == "error"
+    assert "no Deployment bireme-webhooks" in of_check(gone, "webhook-server-missing").message
+    checks = {finding.check for finding in examine(facts)}
+    assert "webhook-server-permissions" in checks
+    assert "webhook-server-no-leader" not in checks

@@ -8,6 +8,7 @@ import pytest
 from bireme.control.controller import Controller
 from bireme.control.metrics import MOST_NAMESPACES, OTHER_NAMESPACES, Metrics, bounded
 from bireme.control.scheduler.metrics import SchedulerMetrics
+from bireme.installation.authority import Authority
 from bireme.installation.dashboard import build_dashboard
 from bireme.installation.monitoring import ALERTS, SCHEDULER_ALERTS
 from bireme.installation.objects import build_objects
@@ -81,9 +82,9 @@ def test_jobs_of_many_namespaces_are_counted_together() -> None:
     assert shown[OTHER_NAMESPACES, "genericjobs", "Running"] == 2
 
 
-def test_the_scheduler_has_a_service_that_the_service_monitor_selects() -> None:
+def test_each_component_has_a_service_that_the_service_monitor_selects() -> None:
     values = read_values({"scheduler": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}})
-    objects = build_objects(values, "tools")
+    objects = build_objects(values, "tools", Authority())
     monitor = next(each for each in objects if each["kind"] == "ServiceMonitor")
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     port = monitor["spec"]["endpoints"][0]["port"]
@@ -94,7 +95,7 @@ def test_the_scheduler_has_a_service_that_the_service_monitor_selects() -> None:
         and wanted <= service["metadata"]["labels"].items()
         and port in [each["name"] for each in service["spec"]["ports"]]
     }
-    assert scraped == {"controller", "scheduler"}
+    assert scraped == {"controller", "scheduler", "webhooks"}
 
 
 _TEXT = exported()

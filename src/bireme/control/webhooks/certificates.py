@@ -1,10 +1,18 @@
-"""The webhooks' certificates: when they are made anew, and in which order. No I/O, and no clock.
+"""The webhooks' certificates: an authority that is made at install time, and leaves that it signs. No I/O,
+no clock.
 
-The API server must trust an authority before anybody serves with a certificate of it. So an authority is
-renewed in two steps: the new one is published beside the old one, and signs only once that is everywhere.
+The API server trusts the authority by the `caBundle` of the webhook configurations, which only the
+administrator writes: `bireme manifests` or Helm makes the authority and puts it into both configurations
+and into a Secret. A webhook process reads that Secret, and signs a certificate of its own, in memory. So
+no account of a running process may write a webhook configuration or a Secret.
+
+`bireme manifests --context` renews an authority when two thirds of its time are over. The new one is
+trusted beside the old one, because processes go on with certificates of the old one until they see the
+new Secret.
 """
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -12,84 +20,105 @@ from typing import Final, NamedTuple
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_VALID: Final = timedelta(days=730)
+from bireme.installation.authority import Authority
+
+AUTHORITY_VALID: Final = timedelta(days=3650)
 CERTIFICATE_VALID: Final = timedelta(days=90)
 RENEWED_AT: Final = 2 / 3
 """The part of its life after which a certificate is replaced."""
 CLOCK_SKEW: Final = timedelta(hours=1)
 _PEM: Final = serialization.Encoding.PEM
+_BLOCK: Final = re.compile(rb"(-----BEGIN ([A-Z0-9 ]+)-----[^-]+-----END \2-----)")
+_SigningKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 
-class Certificates(NamedTuple):
-    """All PEM, as they are kept in the Secret. `authorities` is what to trust: the newest first.
+class UnusableAuthorityError(Exception):
+    """No certificate can be signed; the message says why."""
 
-    `authority_key` belongs to the newest authority, which need not be the one that signed the certificate.
-    """
 
-    authorities: bytes = b""
-    authority_key: bytes = b""
+class Leaf(NamedTuple):
+    """A certificate that is served, perhaps with the authorities between, and its key. Both PEM."""
+
     certificate: bytes = b""
     key: bytes = b""
 
 
-def renewed(
-    current: Certificates,
+def make_authority(now: datetime, valid: timedelta = AUTHORITY_VALID) -> Authority:
+    """Return a new self-signed authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    # A distinguishing name, so that of two authorities in a bundle a client tries the right one.
+    name = _name(f"bireme webhooks {now:%Y-%m-%d %H:%M:%S} {x509.random_serial_number():x}"[:64])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    builder = _builder(name, name, key.public_key(), identifier, now, valid)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    signed = builder.add_extension(_usage(signs=True), critical=True).sign(key, hashes.SHA256())
+    return Authority(signed.public_bytes(_PEM), _private(key))
+
+
+def read_authority(pem: bytes) -> Authority | None:
+    """Read certificates and a key that stand in one text; None if they do not belong together."""
+    blocks = _BLOCK.findall(pem)
+    found = Authority(
+        b"".join(block + b"\n" for block, kind in blocks if kind == b"CERTIFICATE"),
+        b"".join(block + b"\n" for block, kind in blocks if kind.endswith(b"PRIVATE KEY")),
+    )
+    return found if _signing_key(read_certificates(found.certificates), found.key) is not None else None
+
+
+def renew_authority(current: Authority, now: datetime, valid: timedelta = AUTHORITY_VALID) -> Authority:
+    """Return `current` while it is good; near its end a new authority, with `current` trusted beside it.
+
+    An authority that has ended, or whose key is missing or another's, is replaced alone.
+    """
+    certificates = read_certificates(current.certificates)
+    if _signing_key(certificates, current.key) is None or _ended(certificates[0], now):
+        return make_authority(now, valid)
+    if not _is_due(certificates[0], now):
+        return current
+    new = make_authority(now, valid)
+    living = [each for each in certificates if not _ended(each, now)]
+    bundle = b"".join(each.public_bytes(_PEM) for each in living)
+    return Authority(new.certificates + bundle, new.key)
+
+
+def renew_leaf(
+    current: Leaf,
+    authority: Authority,
     hosts: Sequence[str],
     now: datetime,
-    *,
-    published: bool,
     valid: timedelta = CERTIFICATE_VALID,
-    authority_valid: timedelta = AUTHORITY_VALID,
-) -> Certificates:
-    """What should be kept and served now; the same object if all is well.
+) -> Leaf:
+    """Return `current` while it is good, else a new certificate of the newest authority.
 
-    `published` says that the API server trusts all of `current.authorities`. What can't be read is made anew.
+    Raises UnusableAuthorityError.
     """
-    authorities = read_certificates(current.authorities)
-    signer = _signer(authorities, current.authority_key)
-    if signer is None or _ended(authorities[0], now):
-        return _start_anew(hosts, now, valid, authority_valid)
-    if _is_due(authorities[0], now):
-        # With the old key gone, the old certificate goes on until the new authority is published.
-        return _with_new_authority(current, authorities, now, authority_valid)
-    leaf = _leaf(current)
-    if leaf is not None and not _needs_renewal(leaf, authorities, hosts, now):
-        return _without_the_ended(current, authorities, now)
-    if leaf is not None and not published and _still_serves(leaf, authorities, now):
+    certificates = read_certificates(authority.certificates)
+    signer = _signing_key(certificates, authority.key)
+    if not certificates or signer is None:
+        raise UnusableAuthorityError("ca.crt holds no certificate, or ca.key is not its key")
+    issuer = certificates[0]
+    if _ended(issuer, now):
+        raise UnusableAuthorityError(f"the authority has ended at {issuer.not_valid_after_utc:%Y-%m-%d}")
+    leaf = read_leaf(current)
+    if leaf is not None and not _needs_renewal(leaf, issuer, hosts, now):
         return current
-    certificate, key = issue(authorities[0], signer, hosts, now, valid)
-    return current._replace(certificate=certificate, key=key)
-
-
-def _still_serves(leaf: x509.Certificate, authorities: Sequence[x509.Certificate], now: datetime) -> bool:
-    """Whether an older authority's certificate is good enough until the newest one is trusted."""
-    older = authorities[1:]
-    return not _ended(leaf, now) and _is_signed_by_any(leaf, older)
+    return _issue(issuer, signer, hosts, now, valid)
 
 
 def _needs_renewal(
-    leaf: x509.Certificate, authorities: Sequence[x509.Certificate], hosts: Sequence[str], now: datetime
+    leaf: x509.Certificate, issuer: x509.Certificate, hosts: Sequence[str], now: datetime
 ) -> bool:
-    return (
-        _is_due(leaf, now)
-        or not _is_signed_by(leaf, authorities[0])
-        or not set(hosts) <= set(host_names(leaf))
-    )
+    return _is_due(leaf, now) or not _is_signed_by(leaf, issuer) or not set(hosts) <= set(host_names(leaf))
 
 
-def expiry(current: Certificates) -> datetime | None:
+def expiry(leaf: Leaf) -> datetime | None:
     """When what is served ends, None if nothing can be."""
-    leaf = _leaf(current)
-    return leaf.not_valid_after_utc if leaf is not None else None
-
-
-def is_complete(current: Certificates) -> bool:
-    """Whether there is a certificate with its key."""
-    return _leaf(current) is not None
+    found = read_leaf(leaf)
+    return found.not_valid_after_utc if found is not None else None
 
 
 def host_names(certificate: x509.Certificate) -> list[str]:
@@ -124,69 +153,42 @@ def is_trusted(certificate: x509.Certificate, bundle: bytes) -> bool:
 # ---- making
 
 
-def _start_anew(
-    hosts: Sequence[str], now: datetime, valid: timedelta, authority_valid: timedelta
-) -> Certificates:
-    authority, authority_key = make_authority(now, authority_valid)
-    certificate, key = issue(authority, authority_key, hosts, now, valid)
-    return Certificates(authority.public_bytes(_PEM), _private(authority_key), certificate, key)
-
-
-def _with_new_authority(
-    current: Certificates, authorities: Sequence[x509.Certificate], now: datetime, valid: timedelta
-) -> Certificates:
-    authority, key = make_authority(now, valid)
-    trusted = [authority, *(old for old in authorities if not _ended(old, now))]
-    return current._replace(authorities=_bundle(trusted), authority_key=_private(key))
-
-
-def _without_the_ended(
-    current: Certificates, authorities: Sequence[x509.Certificate], now: datetime
-) -> Certificates:
-    living = [authority for authority in authorities if not _ended(authority, now)]
-    return current if len(living) == len(authorities) else current._replace(authorities=_bundle(living))
-
-
-def make_authority(now: datetime, valid: timedelta) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """A self-signed authority."""
+def _issue(
+    issuer: x509.Certificate, signer: _SigningKey, hosts: Sequence[str], now: datetime, valid: timedelta
+) -> Leaf:
     key = ec.generate_private_key(ec.SECP256R1())
-    # Each has a name of its own, so that of two in a bundle the right one is tried.
-    name = _name(f"bireme webhooks {now:%Y-%m-%d %H:%M:%S} {x509.random_serial_number():x}"[:64])
-    builder = _builder(name, name, key.public_key(), key.public_key(), now, valid)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return builder.add_extension(_usage(signs=True), critical=True).sign(key, hashes.SHA256()), key
-
-
-def issue(
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    hosts: Sequence[str],
-    now: datetime,
-    valid: timedelta,
-) -> tuple[bytes, bytes]:
-    """A certificate for these names, and its key, both PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    issuer = authority.subject
-    builder = _builder(_name(hosts[0][:64]), issuer, key.public_key(), authority_key.public_key(), now, valid)
+    # Never longer than the authority: a client would refuse the chain all the same.
+    valid = min(valid, issuer.not_valid_after_utc - now)
+    builder = _builder(
+        _name(hosts[0][:64]), issuer.subject, key.public_key(), _key_identifier(issuer), now, valid
+    )
     certificate = (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
-        .sign(authority_key, hashes.SHA256())
+        .sign(signer, None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     )
-    return certificate.public_bytes(_PEM), _private(key)
+    return Leaf(certificate.public_bytes(_PEM), _private(key))
+
+
+def _key_identifier(issuer: x509.Certificate) -> x509.SubjectKeyIdentifier:
+    """The identifier that the authority gives itself: Helm's is not made the way ours is."""
+    try:
+        return issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.SubjectKeyIdentifier.from_public_key(issuer.public_key())
 
 
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
-    issuer_key: ec.EllipticCurvePublicKey,
+    issuer_key: x509.SubjectKeyIdentifier,
     now: datetime,
     valid: timedelta,
 ) -> x509.CertificateBuilder:
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_key)
     return (
         x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key)
         .serial_number(x509.random_serial_number())
@@ -216,24 +218,20 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def _bundle(certificates: Sequence[x509.Certificate]) -> bytes:
-    return b"".join(certificate.public_bytes(_PEM) for certificate in certificates)
-
-
 # ---- reading
 
 
-def _signer(authorities: Sequence[x509.Certificate], pem: bytes) -> ec.EllipticCurvePrivateKey | None:
-    """The key of the newest authority, None if they do not belong together, or it is none that we made."""
+def _signing_key(certificates: Sequence[x509.Certificate], pem: bytes) -> _SigningKey | None:
+    """The key of the newest authority; None if it is another's, or of a kind that can't sign."""
     key = _read_key(pem)
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not authorities:
+    if not isinstance(key, _SigningKey) or not certificates:
         return None
-    return key if key.public_key() == _public_key(authorities[0]) else None
+    return key if key.public_key() == _public_key(certificates[0]) else None
 
 
-def _leaf(current: Certificates) -> x509.Certificate | None:
-    """What is served, None if certificate and key do not belong together. Others' keys may be of any kind."""
-    found, key = read_certificates(current.certificate), _read_key(current.key)
+def read_leaf(leaf: Leaf) -> x509.Certificate | None:
+    """The certificate, None if it and its key do not belong together. Others' keys may be of any kind."""
+    found, key = read_certificates(leaf.certificate), _read_key(leaf.key)
     if not found or key is None or key.public_key() != _public_key(found[0]):
         return None
     return found[0]

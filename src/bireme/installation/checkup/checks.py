@@ -81,9 +81,9 @@ def _is_same(found: Object, wanted: Object) -> bool:
 
 
 def _components(facts: Facts) -> Iterator[Finding]:
-    yield from check_component(facts, facts.controller)
-    if facts.scheduler is not None:
-        yield from check_component(facts, facts.scheduler)
+    for component in (facts.controller, facts.webhooks, facts.scheduler):
+        if component is not None:
+            yield from check_component(facts, component)
 
 
 def _other_operators(facts: Facts) -> Iterator[Finding]:

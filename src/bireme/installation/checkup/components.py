@@ -1,4 +1,4 @@
-"""Whether controller and scheduler run, lead, and may do what they must."""
+"""Whether controller, scheduler and webhooks run, lead, and may do what they must."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -20,10 +20,11 @@ _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def check_component(facts: Facts, component: Component) -> Iterator[Finding]:
-    """Words for what is found of the scheduler begin with its name; some of the controller's do not."""
+    """Words for what is found of the others begin with their name; some of the controller's do not."""
     yield from _deployment(facts, component)
     prefix = "" if component.name == CONTROLLER else f"{component.word}-"
-    for check in (_version, _lease, _permissions):
+    checks = (_version, _lease, _permissions) if component.takes_turns else (_version, _permissions)
+    for check in checks:
         for finding in check(facts, component):
             yield finding._replace(check=f"{prefix}{finding.check}")
 

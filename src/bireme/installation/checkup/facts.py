@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from bireme.installation.names import WEBHOOKS
+
 Object = dict[str, Any]
 APPLY: Final = "apply `bireme manifests` anew, or `helm upgrade`"
 """What mends most."""
@@ -28,7 +30,7 @@ class Finding(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How the controller runs, by the arguments of its Deployment, and whether there is a scheduler."""
+    """How controller and webhooks run, by their Deployments' arguments, and whether there is a scheduler."""
 
     watched: str = ""
     kubeflow: bool = False
@@ -54,22 +56,24 @@ class Permission(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """What is known of the webhooks' certificate."""
+    """What the webhooks' Secret holds: our authority, or a certificate of somebody else's."""
 
     until: datetime
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...] | None
+    """The names that it is for; None of an authority, which signs for any."""
     trusted_by: tuple[bool, ...]
-    """Of each webhook: whether the API server trusts the certificate there."""
+    """Of each webhook: whether the API server trusts it there."""
 
 
 class Component(NamedTuple):
     """A program of ours, as far as it is there."""
 
     name: str
-    """Of its Deployment, its account and its lease."""
+    """Of its Deployment, its account and its lease, if it takes turns."""
     deployment: Object | None = None
     pods: tuple[Object, ...] = ()
     lease: Object | None = None
+    takes_turns: bool = True
     lease_moves: bool = False
     """Whether the lease was renewed while we looked: clocks may differ, but this is seen."""
     denied: tuple[Permission, ...] | None = ()
@@ -77,7 +81,8 @@ class Component(NamedTuple):
 
     @property
     def word(self) -> str:
-        return self.name.removeprefix("bireme-")
+        """What it is called in findings; `webhooks` are the registered ones there."""
+        return "webhook-server" if self.name == WEBHOOKS else self.name.removeprefix("bireme-")
 
 
 class Facts(NamedTuple):
@@ -95,6 +100,8 @@ class Facts(NamedTuple):
     controller: Component
     scheduler: Component | None = None
     """The one of this installation, None where it has none."""
+    webhooks: Component | None = None
+    """Those of this installation, None where it has none."""
     configurations: tuple[Object | None, ...] = ()
     certificate: Certificate | None = None
     webhook_answer: str = ""
@@ -118,23 +125,34 @@ class Facts(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        return layout_of(self.controller.deployment, scheduler=self.scheduler is not None)
+        served = self.webhooks
+        return layout_of(
+            self.controller.deployment,
+            served.deployment if served is not None else None,
+            webhooks=served is not None,
+            scheduler=self.scheduler is not None,
+        )
 
 
-def layout_of(deployment: Object | None, *, scheduler: bool) -> Layout:
-    """By the arguments of the controller."""
-    if deployment is None:
-        return Layout(scheduler=scheduler)
-    (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
-    arguments: list[str] = container.get("args") or []
+def layout_of(controller: Object | None, server: Object | None, *, webhooks: bool, scheduler: bool) -> Layout:
+    """By the arguments of the Deployments of controller and webhooks."""
+    arguments = _arguments(controller)
     return Layout(
         _value(arguments, "--namespace="),
         "--kubeflow" in arguments,
-        "--webhooks" in arguments,
-        "--webhook-certificates=external" not in arguments,
+        webhooks,
+        "--certificates-from=external" not in _arguments(server),
         _value(arguments, "--gang-engine=") or "bireme",
         scheduler,
     )
+
+
+def _arguments(deployment: Object | None) -> list[str]:
+    if deployment is None:
+        return []
+    (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
+    arguments: list[str] = container.get("args") or []
+    return arguments
 
 
 def _value(arguments: list[str], option: str) -> str:

@@ -14,20 +14,19 @@ def needed(layout: Layout, namespace: str) -> list[Permission]:
     jobs = [*rbac.CONTROLLER_RULES]
     if layout.kubeflow:
         jobs += [*rbac.KUBEFLOW_RULES, *rbac.LAUNCHER_RULES]
-    at_home = [*rbac.LEASE_RULES]
-    cluster: list[rbac.Rule] = []
-    if layout.webhooks:
-        at_home += rbac.CERTIFICATE_READ_RULES
-        cluster += rbac.WEBHOOK_RULES
-        if layout.watched and layout.scheduler:
-            cluster += rbac.PLACED_RULES
-        if layout.own_certificates:
-            at_home += rbac.CERTIFICATE_WRITE_RULES
-            cluster += rbac.TRUST_RULES
     return [
         *_permissions(jobs, layout.watched, world),
-        *_permissions(at_home, namespace, world),
-        *_permissions(cluster, "", world),
+        *_permissions(rbac.LEASE_RULES, namespace, world),
+    ]
+
+
+def needed_by_webhooks(layout: Layout, namespace: str) -> list[Permission]:
+    world = World({}, namespace, "")
+    asked_about = "" if layout.scheduler else layout.watched
+    return [
+        *_permissions(rbac.WEBHOOK_RULES, "", world),
+        *_permissions(rbac.WEBHOOK_GROUP_RULES, asked_about, world),
+        *_permissions(rbac.WEBHOOK_HOME_RULES, namespace, world),
     ]
 
 

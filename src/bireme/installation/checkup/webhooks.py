@@ -6,6 +6,7 @@ from typing import Final, get_args
 
 from bireme.installation.checkup.facts import (
     APPLY,
+    DEPLOYMENTS,
     MUTATING,
     SECRETS,
     VALIDATING,
@@ -20,7 +21,13 @@ from bireme.installation.values import FailurePolicy, default_values, overlay
 from bireme.installation.webhooks import QUEUE_POLICY, QUEUES, build_webhooks
 
 _SOON: Final = timedelta(days=14)
-"""Certificates are renewed a month before they end: one that is this near to it was not."""
+"""cert-manager renews certificates a month before they end: one that is this near to it was not."""
+_AUTHORITY_SOON: Final = timedelta(days=90)
+"""An authority is renewed by the administrator alone."""
+_RENEW: Final = (
+    "`bireme manifests --context CONTEXT | kubectl apply --server-side --force-conflicts -f -` renews it;"
+    f" with Helm, delete the Secret {WEBHOOKS} and upgrade"
+)
 _FIELDS: Final = ("rules", "namespaceSelector", "objectSelector", "matchConditions", "matchPolicy")
 _STAKES: Final[dict[bool, tuple[str, Severity, str]]] = {
     True: ("queue-webhook", "error", "not everybody is asked who may use a queue"),
@@ -30,6 +37,8 @@ _STAKES: Final[dict[bool, tuple[str, Severity, str]]] = {
 
 
 def check_webhooks(facts: Facts) -> Iterator[Finding]:
+    if not facts.layout.webhooks and facts.is_unseen(DEPLOYMENTS, WEBHOOKS):
+        return
     if not facts.layout.webhooks:
         message = (
             "webhooks are off: nobody asks who may use a queue, and only the controller finds wrong jobs"
@@ -49,7 +58,7 @@ def check_webhooks(facts: Facts) -> Iterator[Finding]:
     if facts.certificate is not None or not facts.is_unseen(SECRETS, WEBHOOKS):
         yield from _certificate(facts)
     yield from _endpoints(facts)
-    if facts.webhook_answer or facts.controller.deployment is not None:
+    if facts.webhook_answer or (facts.webhooks is not None and facts.webhooks.deployment is not None):
         yield from _answer(facts)
 
 
@@ -118,32 +127,30 @@ def _changed(wanted: Object, found: Object) -> Iterator[str]:
 
 
 def _certificate(facts: Facts) -> Iterator[Finding]:
-    certificate = facts.certificate
-    fix = f"empty the Secret {WEBHOOKS} in {facts.namespace}: the controller fills it anew within a minute"
-    why = f"the log of the controller in {facts.namespace} says what is in the way"
-    if not facts.layout.own_certificates:
-        fix = why = f"`kubectl -n {facts.namespace} describe certificate {WEBHOOKS}`: cert-manager makes it"
+    certificate, own = facts.certificate, facts.layout.own_certificates
+    what = "the authority of the webhooks" if own else "the certificate of the webhooks"
+    fix = f"`kubectl -n {facts.namespace} describe certificate {WEBHOOKS}`: cert-manager makes it"
+    if own:
+        fix = _RENEW
     if certificate is None:
         message = f"the Secret {WEBHOOKS} is missing, or holds no certificate"
-        healing = f"the controller makes it again within a minute; if it does not, {APPLY}, and see: {why}"
-        fix = healing if facts.layout.own_certificates else why
-        yield Finding("certificate-missing", "error", message, fix)
+        yield Finding("certificate-missing", "error", message, APPLY if own else fix)
     elif certificate.until <= facts.now:
-        message = f"the certificate of the webhooks has ended at {certificate.until:%Y-%m-%d %H:%M} UTC"
+        message = f"{what} has ended at {certificate.until:%Y-%m-%d %H:%M} UTC"
         yield Finding("certificate-ended", "error", message, fix)
-    elif missing := sorted(_hosts(facts) - set(certificate.hosts)):
-        message = f"the certificate of the webhooks is not for {', '.join(missing)}"
+    elif missing := sorted(_hosts(facts) - set(certificate.hosts or _hosts(facts))):
+        message = f"{what} is not for {', '.join(missing)}"
         yield Finding("certificate-name", "error", message, fix)
     elif not all(certificate.trusted_by):
         message = (
-            "the API server does not trust the webhooks: their caBundle is not that of their certificate"
+            f"the API server does not trust the webhooks: their caBundle is not that of the Secret {WEBHOOKS}"
         )
-        yield Finding("certificate-not-trusted", "error", message, f"wait a minute, then see: {why}")
-    elif certificate.until - facts.now < _SOON:
-        message = f"the certificate of the webhooks ends at {certificate.until:%Y-%m-%d}, and was not renewed"
-        yield Finding("certificate-ends", "warning", message, why)
+        yield Finding("certificate-not-trusted", "error", message, APPLY if own else fix)
+    elif certificate.until - facts.now < (_AUTHORITY_SOON if own else _SOON):
+        message = f"{what} ends at {certificate.until:%Y-%m-%d}, and was not renewed"
+        yield Finding("certificate-ends", "warning", message, fix)
     else:
-        yield Finding("certificate", "ok", f"the certificate is good until {certificate.until:%Y-%m-%d}")
+        yield Finding("certificate", "ok", f"{what} is good until {certificate.until:%Y-%m-%d}")
 
 
 def _hosts(facts: Facts) -> set[str]:
@@ -164,9 +171,7 @@ def _endpoints(facts: Facts) -> Iterator[Finding]:
     """An API server that has a connection still gets answers; the next one would find nobody."""
     if facts.webhook_endpoints == 0:
         message = f"the Service {WEBHOOKS} has no endpoint: new connections to the webhooks fail"
-        fix = (
-            f"compare its selector with the labels of the controller's pods, which must be ready; or {APPLY}"
-        )
+        fix = f"compare its selector with the labels of the webhooks' pods, which must be ready; or {APPLY}"
         yield Finding("webhook-service", "error", message, fix)
 
 

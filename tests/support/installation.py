@@ -191,7 +191,14 @@ def apply(plane: ControlPlane, objects: Sequence[Object], *options: str) -> str:
 def node(name: str = "somewhere") -> Object:
     """A node that only pretends: without one, pods that are bound to it may not be resized."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": name}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    room = {"cpu": "1000", "memory": "1Ti", "pods": "1000"}
+    status = {"capacity": room, "allocatable": room}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": status,
+    }
 
 
 def install_crds(plane: ControlPlane) -> None:

@@ -201,14 +201,3 @@ def test_broken_body_is_one_line_in_the_log(tmp_path: Path, caplog: pytest.LogCa
     (record,) = caplog.records
     assert record.getMessage().startswith("the body of a review broke off: ")
     assert record.exc_info is None
-
-
-def test_answers_do_not_name_the_server_software(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with (
-            served(tmp_path, Metrics()) as (session, url),
-            session.post(url + "/validate", data=b"") as reply,
-        ):
-            assert "aiohttp" not in reply.headers["Server"]
-
-    asyncio.run(main())

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from bireme.cli.output import echo
+
 
 @click.command()
 @click.option(
@@ -52,6 +54,6 @@ def command(
     log_to(sys.stderr, as_json=log_format == "json")
     options = Options(data_dir or default_path(), host, port, tls_cert, tls_key, token_file)
     try:
-        run(run_apiserver(options, lambda text: click.echo(text, err=True, nl=False)))
+        run(run_apiserver(options, lambda text: echo(text, err=True, nl=False)))
     except (FolderError, DatabaseError, ListenError) as error:
         raise click.ClickException(str(error)) from error

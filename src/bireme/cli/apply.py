@@ -9,6 +9,7 @@ import click
 from bireme.cli.confirmation import ask as ask_user
 from bireme.cli.confirmation import can_ask
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import Styled, echo
 from bireme.cli.places import Asked, target_options, yes_option
 from bireme.cli.sending import apply, describe, for_target, locate_all, warn_of_quota
 from bireme.cli.submitter import SubmitterOptions, annotations_for
@@ -77,7 +78,7 @@ async def _apply(
                 raise Failure("nothing was changed")
         for change in changes:
             made = await apply(connection, change.resource, change.namespace, change.object, force=force)
-            click.echo(f"{qualified(change.resource)}/{made['metadata']['name']} {_verb(change, made)}")
+            echo(f"{qualified(change.resource)}/{made['metadata']['name']} {_verb(change, made)}")
             await warn_of_quota(connection, made)
 
 
@@ -118,9 +119,7 @@ async def _shown(connection: Connection, change: Change, *, force: bool) -> bool
     lines = differences(change.there, after)
     say(f"~ {describe(change.object)}:" if lines else f"= {describe(change.object)} stays as it is")
     for line in lines:
-        say(
-            click.style(line, fg="green" if line.startswith("+") else "red" if line.startswith("-") else None)
-        )
+        say(Styled(line, fg="green" if line.startswith("+") else "red" if line.startswith("-") else None))
     return bool(lines)
 
 

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import click
-
 from bireme.cli.failures import USAGE, Failure, say
 from bireme.cli.interrupts import has_terminal
+from bireme.cli.output import echo
 
 _SHOWN: Final = 20
 
@@ -46,7 +45,7 @@ def confirm(action: str, names: Sequence[str], where: str, *, otherwise: str) ->
 def ask(question: str) -> bool:
     """Ask on the terminal; anything but yes is no. Raises KeyboardInterrupt on Ctrl-C."""
     with _interruptible():
-        click.echo(f"{question} [y/N]: ", nl=False, err=True)
+        echo(f"{question} [y/N]: ", nl=False, err=True)
         answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         say("")

@@ -4,6 +4,7 @@ import click
 
 from bireme.api.crd import build_crd
 from bireme.api.kinds import KINDS, Kind, kinds_named
+from bireme.cli.output import echo_data
 from bireme.manifest.writer import write
 
 
@@ -17,7 +18,7 @@ def command(kinds: tuple[str, ...]) -> None:
     bireme crds genericjob mpijobs.kubeflow.org
     """
     chosen = list(KINDS) if not kinds else [kind for word in kinds for kind in _named(word)]
-    click.echo(write([build_crd(kind) for kind in dict.fromkeys(chosen)]), nl=False)
+    echo_data(write([build_crd(kind) for kind in dict.fromkeys(chosen)]), nl=False)
 
 
 def _named(word: str) -> list[Kind]:

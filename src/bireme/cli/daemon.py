@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bireme.cli.durations import duration
+from bireme.cli.output import echo_data
 from bireme.cli.places import capacity_options, current_directory, data_folder, driver_option
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def command(
 def _say_ready(daemon: "Daemon") -> None:
     import msgspec
 
-    click.echo(msgspec.json.encode(daemon).decode())
+    echo_data(msgspec.json.encode(daemon).decode())
     sys.stdout.flush()
     # Whoever waits for that line reads to the end of it, and has gone by the time of another.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

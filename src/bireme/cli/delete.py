@@ -7,8 +7,9 @@ import click
 from bireme.cli.confirmation import confirm, require_terminal
 from bireme.cli.failures import Failure, say
 from bireme.cli.lookup import Found, find, only
+from bireme.cli.output import echo
 from bireme.cli.places import Asked, target_options, yes_option
-from bireme.cli.sending import locate, remove
+from bireme.cli.sending import describe, locate, remove
 from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.cli.vocabulary import JOBS, NoSuchKind
 from bireme.kube.errors import NotFound
@@ -104,7 +105,7 @@ async def _delete(
             if now:
                 await _kill_pods(connection, found, namespace)
             await remove(connection.client, found.resource, namespace, found.object, wait=wait)
-            click.echo(f"{found.title} deleted")
+            echo(f"{found.title} deleted")
 
 
 async def _select(connection: Connection, selection: Selection, namespace: str | None) -> list[Found]:
@@ -144,7 +145,7 @@ async def _of_manifests(connection: Connection, objects: list[Object], namespace
                 Found(resource, await connection.client.get(resource, place, obj["metadata"]["name"]))
             )
         except (NotFound, NoSuchKind):
-            click.echo(f"{obj['kind']} {obj['metadata']['name']} is not there", err=True)
+            say(f"{describe(obj)} is not there")
     return found
 
 

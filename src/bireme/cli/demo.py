@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bireme.cli.output import echo_data
+
 if TYPE_CHECKING:
     from bireme.run.presence import Daemon
 
@@ -24,7 +26,7 @@ def command(*, show: bool) -> None:
     """
     manifest = files("bireme.cli").joinpath("demo.yaml").read_bytes()
     if show:
-        click.echo(manifest.decode(), nl=False)
+        echo_data(manifest.decode(), nl=False)
         return
     from bireme.cli.failures import Failure
 

@@ -4,10 +4,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import click
-
 from bireme.admission.problems import ABSENT, Problem
+from bireme.cli.output import Styled, echo
 from bireme.manifest import Span
+from bireme.terminal_text import one_line
 
 _WIDTH = 100
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -30,23 +30,23 @@ def show(diagnostics: Sequence[Diagnostic]) -> None:
     """Write diagnostics to standard error, a blank line between them."""
     for index, diagnostic in enumerate(diagnostics):
         if index:
-            click.echo(err=True)
-        click.echo(_render(diagnostic), err=True)
+            echo(err=True)
+        echo(*_render(diagnostic), err=True)
 
 
-def _render(diagnostic: Diagnostic) -> str:
+def _render(diagnostic: Diagnostic) -> list[str | Styled]:
     colour = _COLOURS[diagnostic.severity]
     span = diagnostic.span
-    head = click.style(f"{diagnostic.severity}:", fg=colour, bold=True)
+    head = Styled(f"{diagnostic.severity}:", fg=colour, bold=True)
     where = f"{diagnostic.source}:{span.line}:{span.column}:"
     what = f"{diagnostic.path}: {diagnostic.message}" if diagnostic.path else diagnostic.message
-    parts = [f"{head} {where} {printable(what)}", *_excerpt(diagnostic, colour)]
+    parts = [head, f" {one_line(where)} {printable(what)}\n", *_excerpt(diagnostic, colour)]
     if diagnostic.hint:
-        parts.append(f"{click.style('hint:', fg='cyan', bold=True)} {printable(diagnostic.hint)}")
-    return "\n".join(parts)
+        parts += ["\n", Styled("hint:", fg="cyan", bold=True), f" {printable(diagnostic.hint)}"]
+    return parts
 
 
-def _excerpt(diagnostic: Diagnostic, colour: str) -> list[str]:
+def _excerpt(diagnostic: Diagnostic, colour: str) -> list[str | Styled]:
     span = diagnostic.span
     line = diagnostic.line
     start = span.column - 1
@@ -59,8 +59,8 @@ def _excerpt(diagnostic: Diagnostic, colour: str) -> list[str]:
     indent = " " * display_width(shown[:start])
     carets = "^" * max(1, display_width(shown[start:end].rstrip()))
     return [
-        f"{number} | {printable(shown)}",
-        f"{' ' * len(number)} | {indent}{click.style(carets, fg=colour, bold=True)}",
+        f"{number} | {printable(shown)}\n{' ' * len(number)} | {indent}",
+        Styled(carets, fg=colour, bold=True),
     ]
 
 

@@ -8,6 +8,7 @@ import click
 
 from bireme.cli.durations import duration
 from bireme.cli.failures import USAGE, Failure, say
+from bireme.cli.output import Styled, echo, echo_data
 from bireme.cli.places import Asked, cluster_options
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def command(
     say(f"on {config.server} ({config.source}), namespace {namespace}")
     findings = _findings(config, namespace, wait or timedelta())
     if output == "json":
-        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+        echo_data(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         _show(findings)
     if _is_broken(findings):
@@ -120,10 +121,10 @@ async def look_until_well(
 def _show(findings: "list[Finding]") -> None:
     for finding in findings:
         word, colour = _MARKS[finding.severity]
-        head = click.style(f"{word}:", fg=colour, bold=finding.severity != "ok")
-        click.echo(f"{head} {finding.message}")
+        head = Styled(f"{word}:", fg=colour, bold=finding.severity != "ok")
+        echo(head, f" {finding.message}")
         if finding.fix:
-            click.echo(f"{click.style('hint:', fg='cyan', bold=True)} {finding.fix}\n")
+            echo(Styled("hint:", fg="cyan", bold=True), f" {finding.fix}\n")
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
     say(f"{errors} error{'s' if errors != 1 else ''}, {warnings} warning{'s' if warnings != 1 else ''}")

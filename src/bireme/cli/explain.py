@@ -10,6 +10,7 @@ from bireme.admission.words import closest
 from bireme.api.kinds import KINDS, Kind, kinds_named
 from bireme.api.schema import kind_schema
 from bireme.api.variables import VariableGuide
+from bireme.cli.output import echo
 
 Schema = dict[str, Any]
 
@@ -30,7 +31,7 @@ def command(path: str, api_version: str | None, *, recursive: bool) -> None:
     schema = kind_schema(kind)
     for depth, field in enumerate(fields):
         schema = _child(schema, field, ".".join((word, *fields[:depth])))
-    click.echo("\n".join(_page(kind, fields, schema, recursive=recursive)))
+    echo("\n".join(_page(kind, fields, schema, recursive=recursive)))
 
 
 def _kind(word: str, api_version: str | None) -> Kind:
@@ -38,7 +39,7 @@ def _kind(word: str, api_version: str | None) -> Kind:
     if found:
         if len(found) > 1:
             others = ", ".join(kind.api_version for kind in found[1:])
-            click.echo(f"there is another {found[0].kind}: --api-version {others}", err=True)
+            echo(f"there is another {found[0].kind}: --api-version {others}", err=True)
         return found[0]
     names = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, *kind.short_names)}
     near = closest(word, names)

@@ -10,6 +10,8 @@ from typing import IO, Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from bireme.cli.output import Styled, echo
+
 USAGE = 2
 """The exit code of a command that was called the wrong way, as click has it."""
 TIMED_OUT = 124
@@ -31,9 +33,9 @@ class Failure(click.ClickException):
         return self.code
 
     def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's signature
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {self.message}", err=True)
+        echo(Styled("error:", fg="red", bold=True), f" {self.message}", err=True)
         if self.hint:
-            click.echo(f"\n{click.style('hint:', fg='cyan', bold=True)} {self.hint}", err=True)
+            echo("\n", Styled("hint:", fg="cyan", bold=True), f" {self.hint}", err=True)
 
 
 def fail_with(failures: Sequence[Failure]) -> None:
@@ -104,6 +106,6 @@ class Group(click.Group):
             return super().invoke(ctx)
 
 
-def say(text: str) -> None:
+def say(*parts: str | Styled) -> None:
     """Talk, which goes to standard error: standard output is for data."""
-    click.echo(text, err=True)
+    echo(*parts, err=True)

@@ -7,12 +7,14 @@ import click
 
 from bireme.cli.failures import Failure, fail_with, say
 from bireme.cli.lookup import Found, find, look_up
+from bireme.cli.output import echo, echo_data
 from bireme.cli.places import Asked, target_options
 from bireme.cli.table import TABLE, print_table
 from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.cli.vocabulary import JOBS, ask, no_such_kind, qualified, resources_for
 from bireme.kube.errors import NotFound
 from bireme.kube.resources import Resource
+from bireme.terminal_text import escape_json
 
 Object = dict[str, Any]
 
@@ -130,9 +132,9 @@ async def _print_tables(scope: Scope, wishes: list[Wish], *, wide: bool) -> list
     for index, (resource, table) in enumerate(_joined(found)):
         prefix = f"{qualified(resource)}/" if len(kinds) > 1 else ""
         if index:
-            click.echo()
+            echo()
         spaces = scope.namespace is None and resource.namespaced
-        click.echo("\n".join(print_table(table, wide=wide, prefix=prefix, namespaced=spaces)))
+        echo("\n".join(print_table(table, wide=wide, prefix=prefix, namespaced=spaces)))
     return failures
 
 
@@ -219,7 +221,7 @@ async def _objects(scope: Scope, wish: Wish) -> list[Found]:
 def _print(found: list[Found], output: str | None, *, is_one: bool) -> None:
     if output == "name":
         for each in found:
-            click.echo(each.title)
+            echo(each.title)
         return
     objects = [_plain(each.object) for each in found]
     whole: Object = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects}
@@ -228,11 +230,11 @@ def _print(found: list[Found], output: str | None, *, is_one: bool) -> None:
     if output == "yaml":
         from bireme.manifest.writer import write
 
-        click.echo(write([whole]), nl=False)
+        echo_data(write([whole]), nl=False)
     else:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
+        echo_data(escape_json(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()))
 
 
 def _plain(obj: Object) -> Object:

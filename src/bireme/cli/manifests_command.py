@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import echo_data
 from bireme.cli.places import Asked, cluster_options
 from bireme.cli.sources import Source, read_sources
 
@@ -60,7 +61,7 @@ def command(
     except ValuesError as error:
         raise Failure(str(error), "deploy/helm/bireme/values.yaml lists every value") from error
     found = _authority(values, namespace, authority, Asked(kubeconfig=kubeconfig, context=context))
-    click.echo(write(build_objects(values, namespace, found)), nl=False)
+    echo_data(write(build_objects(values, namespace, found)), nl=False)
 
 
 def _authority(values: dict[str, Any], namespace: str, file: str | None, asked: Asked) -> "Authority":

@@ -8,6 +8,7 @@ from bireme.api.kinds import JOB_KINDS, KUBEFLOW_MPI_JOB
 from bireme.cli.confirmation import confirm, require_terminal
 from bireme.cli.failures import Failure
 from bireme.cli.lookup import Found, find_job
+from bireme.cli.output import echo
 from bireme.cli.places import Asked, target_options, yes_option
 from bireme.cli.targets import Connection, Target, choose, connected, run
 from bireme.kube.resources import resource_of
@@ -54,7 +55,7 @@ async def _pause(
         for each in found:
             if wait:
                 await _await_pause(connection, each)
-            click.echo(f"{each.title} paused")
+            echo(f"{each.title} paused")
 
 
 async def _await_pause(connection: Connection, found: Found) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import echo
 from bireme.cli.places import Asked, target_options
 from bireme.cli.targets import Connection, Target, choose, connected, run, scheduler_of
 
@@ -31,7 +32,7 @@ def command(name: str | None, home: str | None, asked: Asked) -> None:
     the Queues, and the groups of your namespace.
     """
     for line in run(_queues(choose(asked), asked.namespace, name, home)):
-        click.echo(line)
+        echo(line)
 
 
 async def _queues(target: Target, namespace: str | None, name: str | None, home: str | None) -> list[str]:

@@ -7,6 +7,7 @@ import click
 from bireme.admission import default, is_valid, validate
 from bireme.api.kinds import JOB_KINDS, find_kind
 from bireme.api.paths import format_path
+from bireme.cli.output import echo, echo_data
 from bireme.cli.sources import read_sources
 from bireme.manifest import read
 from bireme.manifest.writer import write
@@ -44,8 +45,8 @@ def command(files: tuple[str, ...], profile: str, namespace: str, *, show_secret
         raise click.ClickException("no job in what was given")
     made = [obj for job in objects for obj in job]
     if not made:
-        click.echo("nothing is created: the job is paused", err=True)
-    click.echo(write(made), nl=False)
+        echo("nothing is created: the job is paused", err=True)
+    echo_data(write(made), nl=False)
 
 
 def render_file(file: str, namespace: str) -> list[Any]:

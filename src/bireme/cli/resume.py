@@ -2,6 +2,7 @@
 
 import click
 
+from bireme.cli.output import echo
 from bireme.cli.pause import find_pausable, switch
 from bireme.cli.places import Asked, target_options
 from bireme.cli.targets import Target, choose, connected, run
@@ -26,4 +27,4 @@ async def _resume(target: Target, namespace: str | None, words: tuple[str, ...])
     async with connected(target, namespace) as connection:
         for found in [await find_pausable(connection, word) for word in words]:
             await switch(connection, found, paused=False)
-            click.echo(f"{found.title} resumed")
+            echo(f"{found.title} resumed")

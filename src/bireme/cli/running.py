@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
 import click
 
 from bireme.cli.failures import say
+from bireme.cli.output import echo
 from bireme.cli.places import Asked, driver_option, target_options, yes_option
 from bireme.cli.stdin_plan import StdinPlan
 
@@ -221,7 +222,7 @@ async def _run(target: "Target", options: RunOptions, work: Work) -> int:
 
             return await watch_jobs(connection, sending, with_stdin=work.stdin.forwards, explain=explain)
         for job in await sending:
-            click.echo(job.title)
+            echo(job.title)
         return 0
 
 

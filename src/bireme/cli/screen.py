@@ -11,13 +11,15 @@ import zlib
 from collections.abc import Sequence
 from typing import BinaryIO, TextIO
 
+from bireme.terminal_text import REPLACEMENT, neutralise, one_line
+
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 _MOST_UNENDED = 4 << 20
 """A line may be long; one without an end must not take all memory."""
 _COLUMNS = 80
 _RETURN = re.compile(rb"\r(?![\r\n]|\Z)")
 """A carriage return that something follows on its line."""
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
+_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]")
 
 
 class Lines:
@@ -98,7 +100,7 @@ class Screen:
 
     def show_progress(self, name: str, text: bytes) -> None:
         """Show the unended line of a replica that draws a progress bar, in the place of the status line."""
-        shown = _CONTROL.sub("", text.decode(errors="replace"))
+        shown = one_line(_SEQUENCE.sub("", text.decode(errors="replace"))).replace(REPLACEMENT, "")
         if not self._live or not name or not shown.strip() or self._bars.get(name) == shown:
             return
         if not self._question:
@@ -110,18 +112,19 @@ class Screen:
             self._draw()
 
     def prefix(self, name: str) -> bytes:
-        text = f"{name:<{self._width}} | "
+        text = f"{one_line(name):<{self._width}} | "
         return (f"\x1b[{colour_of(name)}m{text}\x1b[0m" if self._coloured else text).encode()
 
     def say(self, text: str) -> None:
         """A line of talk."""
         self._clear()
-        self._talk.write(f"{text}\n")
+        self._talk.write(f"{neutralise(text)}\n")
         self._talk.flush()
         self._draw()
 
     def show_status(self, text: str) -> None:
         """Replace the status line; an empty one goes."""
+        text = one_line(text)
         if not self._live or text == self._status:
             return
         if self._question:
@@ -134,6 +137,7 @@ class Screen:
 
     def ask(self, question: str) -> None:
         """Put a question into the place of the status line, until it is an empty one."""
+        question = neutralise(question)
         if self._live:
             self._clear()
             self._question = question
@@ -154,7 +158,7 @@ class Screen:
             below = self._status
             if self._bars:
                 name, bar = next(reversed(self._bars.items()))
-                below = f"{name:<{self._width}} | {bar}"
+                below = f"{one_line(name):<{self._width}} | {bar}"
             dim = f"\x1b[2m{below[:most]}\x1b[0m"
             self._talk.write(self._question[-most:] if self._question else dim)
             self._talk.flush()

@@ -20,6 +20,7 @@ from bireme.kube.errors import AlreadyExists, Conflict, Gone, NotFound
 from bireme.kube.resources import PODS, Resource
 from bireme.node.submitter import DIRECTORY
 from bireme.run.jobs import is_finished, phase
+from bireme.terminal_text import one_line
 
 _GONE_SECONDS = 60.0
 
@@ -69,7 +70,8 @@ async def locate_all(
 
 def describe(obj: Object) -> str:
     metadata = obj.get("metadata") or {}
-    return f"{obj['kind']} {metadata.get('name') or metadata.get('generateName') or '(no name)'}"
+    name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+    return f"{one_line(obj['kind'])} {one_line(name)}"
 
 
 class Submission(NamedTuple):

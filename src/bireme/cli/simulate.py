@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import echo
 from bireme.cli.places import Asked, target_options
 from bireme.cli.targets import Connection, Target, choose, connected, run, scheduler_of
 
@@ -30,7 +31,7 @@ def command(file: str, home: str | None, asked: Asked) -> None:
     """
     code, lines = run(_simulate(choose(asked), asked.namespace, file, home))
     for line in lines:
-        click.echo(line)
+        echo(line)
     raise SystemExit(code)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bireme.cli.output import echo
 from bireme.cli.places import data_dir_option, data_folder
 from bireme.cli.targets import Connection, connected, embedded, found, run, say_local
 
@@ -35,10 +36,10 @@ def command(data_dir: "Path | None") -> None:
     daemon = found(folder)
     say_local(folder)
     if daemon is None:
-        click.echo(f"not running ({folder})")
+        echo(f"not running ({folder})")
     facts = [] if daemon is None else [*run(_facts(daemon)), *_trouble(folder)]
     for name, value in [*facts, *_saved_target()]:
-        click.echo(f"{name + ':':<12}{value}")
+        echo(f"{name + ':':<12}{value}")
     if daemon is None:
         raise SystemExit(1)
 

@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from bireme.cli.durations import duration
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import echo_data
 from bireme.cli.places import capacity_options, data_dir_option, data_folder, driver_option
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def command(ctx: click.Context, /, data_dir: Path | None, **options: Any) -> Non
     say_local(folder)
     say(f"{'ready' if is_new else 'running already'}: {daemon.url} (process {daemon.pid})")
     say(f"for kubectl: export KUBECONFIG={daemon.kubeconfig}")
-    click.echo(daemon.kubeconfig)
+    echo_data(daemon.kubeconfig)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import echo
 
 LOCAL: Final = "local"
 
@@ -45,7 +46,7 @@ def _show(kubeconfig: str | None) -> None:
     from bireme.cli.target_choice import SavedCluster, load
 
     saved = load()
-    click.echo(LOCAL if not isinstance(saved, SavedCluster) else saved.context)
+    echo(LOCAL if not isinstance(saved, SavedCluster) else saved.context)
     files = _absolute_paths(kubeconfig)
     if kubeconfig is None and isinstance(saved, SavedCluster):
         files = saved.kubeconfig

@@ -10,8 +10,10 @@ from bireme.admission import Problem, default, is_valid, validate
 from bireme.api.kinds import find_kind
 from bireme.api.paths import Path, format_path
 from bireme.cli.diagnostics import Diagnostic, as_data, show
+from bireme.cli.output import echo, echo_data
 from bireme.cli.sources import STDIN, Source, read_sources
 from bireme.manifest import Document, Manifest, Span, SyntaxProblem, read
+from bireme.terminal_text import escape_json, one_line
 
 # The line breaks of YAML; str.splitlines knows more of them.
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -82,10 +84,10 @@ def _report(source: Source, *, fix: bool) -> Report:
     report, fixed = repair(source)
     text = report.manifest.text
     if source.file is None:
-        click.echo(text, nl=False)
+        echo_data(text, nl=False)
     elif fixed:
         source.file.write_bytes(text.encode())
-        click.echo(f"{source.name}: fixed {fixed} problem{'s' if fixed > 1 else ''}", err=True)
+        echo(f"{source.name}: fixed {fixed} problem{'s' if fixed > 1 else ''}", err=True)
     return report
 
 
@@ -164,18 +166,18 @@ def _print_summary(reports: list[Report], diagnostics: list[Diagnostic]) -> None
     for report in reports:
         for checked in report.objects if not report.manifest.problems else ():
             if is_valid(checked.problems):
-                click.echo(f"{report.source.name}: {_title(checked.object)}")
+                echo(f"{report.source.name}: {_title(checked.object)}")
     errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
     warnings = len(diagnostics) - errors
     if diagnostics:
-        click.echo(f"\n{_plural(errors, 'error')}, {_plural(warnings, 'warning')}", err=True)
+        echo(f"\n{_plural(errors, 'error')}, {_plural(warnings, 'warning')}", err=True)
 
 
 def _title(obj: Mapping[str, Any]) -> str:
     metadata = obj.get("metadata")
     name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, Mapping) else None
     checked = "valid" if find_kind(obj["apiVersion"], obj["kind"]) else "not a kind of Bireme, passed through"
-    return f"{obj['kind']} {name or '(no name)'}: {checked}"
+    return f"{one_line(obj['kind'])} {one_line(str(name or '(no name)'))}: {checked}"
 
 
 def _plural(count: int, word: str) -> str:
@@ -193,11 +195,11 @@ def _print_json(reports: list[Report], diagnostics: list[Diagnostic], *, valid: 
         "warnings": sum(report.count("warning") for report in reports),
         "problems": [as_data(diagnostic) for diagnostic in diagnostics],
     }
-    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    echo_data(escape_json(msgspec.json.format(msgspec.json.encode(data), indent=2).decode()))
 
 
 def _print_yaml(reports: list[Report], *, valid: bool) -> None:
     from bireme.manifest.writer import write
 
     if valid:
-        click.echo(write([checked.object for report in reports for checked in report.objects]), nl=False)
+        echo_data(write([checked.object for report in reports for checked in report.objects]), nl=False)

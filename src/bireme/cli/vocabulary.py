@@ -11,6 +11,7 @@ from bireme.cli.targets import Connection
 from bireme.kube.errors import Forbidden, KubeError, NotFound, error_from
 from bireme.kube.resources import RESOURCES_BY_KIND, Resource, resource_for, resource_of, version_path
 from bireme.kube.retry import CALLS, MOST_TRIES, asked_patience, is_transient
+from bireme.terminal_text import one_line
 
 JOBS = tuple(resource_of(kind) for kind in JOB_KINDS)
 _SHORT = {
@@ -90,7 +91,7 @@ def no_such_kind(connection: Connection, resource: Resource) -> NoSuchKind:
         hint = "it is a kind of Bireme, which is not installed there: `bireme manifests | kubectl apply -f -`"
     else:
         hint = "`kubectl api-resources` lists the kinds of that cluster"
-    return NoSuchKind(f"there is no kind {kind} in {api_version} on this server", hint)
+    return NoSuchKind(f"there is no kind {one_line(kind)} in {one_line(api_version)} on this server", hint)
 
 
 async def ask(connection: Connection, path: str, accept: str = "", **params: str) -> dict[str, Any]:

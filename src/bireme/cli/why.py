@@ -7,6 +7,7 @@ import click
 
 from bireme.cli.failures import Failure, say
 from bireme.cli.lookup import Found, find_job_or_pod
+from bireme.cli.output import echo
 from bireme.cli.places import Asked, target_options
 from bireme.cli.targets import Connection, Target, choose, connected, run, scheduler_of
 
@@ -27,7 +28,7 @@ def command(word: str, home: str | None, asked: Asked) -> None:
     PodGroups that somebody made by hand, and pods that name a queue by label alone, are explained too.
     """
     for line in run(_why(choose(asked), asked.namespace, word, home)):
-        click.echo(line)
+        echo(line)
 
 
 async def _why(target: Target, namespace: str | None, word: str, home: str | None) -> list[str]:

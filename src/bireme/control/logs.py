@@ -4,6 +4,8 @@ import json
 import logging
 from typing import TextIO
 
+from bireme.terminal_text import escape_json, neutralise
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -20,11 +22,18 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return escape_json(json.dumps(line, default=str, ensure_ascii=False))
+
+
+class TextFormatter(logging.Formatter):
+    """Lines for people: level and message, and nothing that a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return neutralise(super().format(record))
 
 
 def log_to(stream: TextIO, *, level: int = logging.INFO, as_json: bool = True) -> None:
     """Send all logs there."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter("%(levelname)s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler], force=True)

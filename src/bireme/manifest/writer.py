@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from bireme.manifest.scalars import ScalarError, resolve
+from bireme.terminal_text import neutralise
 
 _BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -39,8 +40,12 @@ _Dumper.add_representer(str, _represent_text)
 
 def write(objects: Iterable[Any]) -> str:
     """The objects as a stream of documents, keys in their own order, `---` between them."""
-    texts = [
-        yaml.dump(item, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
-        for item in objects
-    ]
-    return "---\n".join(texts)
+    return "---\n".join(_dump(item) for item in objects)
+
+
+def _dump(item: Any) -> str:
+    """One document. If a terminal would obey a character of it, all beyond ASCII are written as escapes."""
+    text = yaml.dump(item, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
+    if neutralise(text) != text:
+        text = yaml.dump(item, Dumper=_Dumper, sort_keys=False, allow_unicode=False, width=1 << 16)
+    return str(text)

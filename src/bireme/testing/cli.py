@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from bireme.cli.failures import Failure, Group
+from bireme.cli.output import echo
 from bireme.testing.simulation.campaign import Figures, run_seeds
 from bireme.testing.simulation.catalogue import SORTS, play, tape_of
 from bireme.testing.simulation.course import Result
@@ -37,8 +38,8 @@ def run(seeds: int, start: int, jobs: int) -> None:
     for tape in total.failures[:_MOST_SHOWN]:
         _show_failure(tape)
     if total.failures:
-        click.echo(f"failed seeds: {', '.join(str(tape.seed) for tape in total.failures)}")
-    click.echo(
+        echo(f"failed seeds: {', '.join(str(tape.seed) for tape in total.failures)}")
+    echo(
         f"{total.runs} seeds, {len(total.failures)} failed, {total.runs / seconds * 60:.0f} seeds/min,"
         f" {total.faults} faults injected, {total.calls} calls, {total.writes} writes"
     )
@@ -47,16 +48,14 @@ def run(seeds: int, start: int, jobs: int) -> None:
 
 def _report_progress(total: Figures, seeds: int) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r{total.runs} of {seeds} seeds, {len(total.failures)} failed", nl=False, err=True)
+        echo(f"\r{total.runs} of {seeds} seeds, {len(total.failures)} failed", nl=False, err=True)
 
 
 def _show_failure(tape: Tape) -> None:
     failure = shrink(play(tape), play)
-    click.echo(
-        f"seed {tape.seed}, {len(tape.faults)} faults, of which {len(failure.tape.faults)} are needed:"
-    )
+    echo(f"seed {tape.seed}, {len(tape.faults)} faults, of which {len(failure.tape.faults)} are needed:")
     _show(failure, leases=False)
-    click.echo(encode(failure.tape))
+    echo(encode(failure.tape))
 
 
 @main.command()
@@ -88,13 +87,13 @@ def _read(path: Path) -> Tape:
 
 
 def _show(result: Result, *, leases: bool) -> None:
-    click.echo(f"{result.tape.scenario}, schedule {result.tape.seed}")
+    echo(f"{result.tape.scenario}, schedule {result.tape.seed}")
     for line in result.trace.lines():
         if leases or not ("/leases" in line or " Lease " in line):
-            click.echo(line)
+            echo(line)
     for violation in result.violations:
-        click.echo(f"broken: {violation.oracle}: {violation.message}")
-    click.echo(f"{result.calls} calls, {result.writes} writes, {len(result.fired)} faults")
+        echo(f"broken: {violation.oracle}: {violation.message}")
+    echo(f"{result.calls} calls, {result.writes} writes, {len(result.fired)} faults")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ does not grow. The only loss: after a restart, a watcher cannot resume from befo
 """
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from bireme import private_files
 from bireme.apiserver.records import Record, read_record
 from bireme.apiserver.reserve import Reserve
 from bireme.apiserver.tables import Snapshot, Staged, TableSnapshot
@@ -63,8 +65,9 @@ class Database:
         self._since_trim = self._bytes_since_trim = 0
         try:
             # Secrets are in it. What SQLite puts beside it has the same mode.
-            path.touch(0o600)
-            path.chmod(0o600)
+            os.close(private_files.open_file(path, os.O_RDWR | os.O_CREAT))
+            for name in ("-wal", "-shm", "-journal", "-reserve"):
+                private_files.check_file(Path(f"{path}{name}"))
             self._reserve = Reserve(path)
             self._connection = sqlite3.connect(
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -72,6 +75,8 @@ class Database:
             self._prepare()
             with contextlib.suppress(OSError):
                 self._reserve.prepare()
+        except private_files.UnsafeFileError as error:
+            raise DatabaseError(error.message) from error
         except (sqlite3.Error, OSError) as error:
             raise DatabaseError(f"{path}: {error}") from error
 

@@ -45,7 +45,7 @@ class Reserve:
         self._for_start, self._wal = Path(f"{path}-reserve"), Path(f"{path}-wal")
         self._wal_index_path, self._wal_index = f"{path}-shm", -1
         self._for_start.unlink(missing_ok=True)
-        self._database = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._database = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._bytes = disk.space_of(path).reserve
         self._wal_bytes = self._bytes // 4 * 3
         # Half of its share for pages that wait for a checkpoint, the other half for one large transaction.
@@ -58,9 +58,9 @@ class Reserve:
         process with SIGBUS on a full disk. Raises OSError.
         """
         if self._wal_index < 0:
-            self._wal_index = os.open(self._wal_index_path, os.O_RDWR | os.O_CLOEXEC)
+            self._wal_index = os.open(self._wal_index_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         _allocate(self._wal_index, os.fstat(self._wal_index).st_size)
-        descriptor = os.open(self._wal, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(self._wal, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             _allocate(descriptor, self._wal_bytes)
         finally:
@@ -94,7 +94,7 @@ class Reserve:
             self._hold_for_start(self._wal_bytes + disk.space_of(self._for_start.parent).minimum)
 
     def _hold_for_start(self, length: int) -> None:
-        descriptor = os.open(self._for_start, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._for_start, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             _allocate(descriptor, length)
         finally:

@@ -1,7 +1,6 @@
 """`bireme down`: stop the embedded mode and all that runs in it."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bireme.cli.failures import Failure, say
+from bireme.cli.output import echo
 from bireme.cli.places import data_dir_option, data_folder
 from bireme.cli.targets import Connection, connected, embedded, found, run, say_local, started
 from bireme.kube.errors import ServerError
@@ -48,9 +48,9 @@ def command(data_dir: Path | None, grace_seconds: int) -> None:
         say(f"not running ({folder})")
         return
     for line in run(stop_all(daemon, grace_seconds)):
-        click.echo(line)
+        echo(line)
     end(daemon, folder)
-    click.echo(f"stopped the daemon (process {daemon.pid})")
+    echo(f"stopped the daemon (process {daemon.pid})")
 
 
 async def stop_all(daemon: "Daemon", grace_seconds: int) -> list[str]:
@@ -104,12 +104,10 @@ def _names(pods: list[dict[str, dict[str, str]]]) -> Iterator[str]:
 
 def end(daemon: "Daemon", folder: Path) -> None:
     """End the daemon itself, and wait until it and whatever it left are gone."""
-    from bireme.run.presence import wait_gone
+    from bireme.run.presence import send_signal, wait_gone
 
     for signum in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.kill(daemon.pid, signum)
-        except ProcessLookupError:
+        if not send_signal(daemon, signum):
             break
         if wait_gone(daemon.pid, _END_SECONDS):
             break

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from bireme.cli.output import echo_data
+
 
 @click.command()
 @click.option(
@@ -17,10 +19,18 @@ def command(data_dir: Path | None) -> None:
     For example: kubectl --kubeconfig $(bireme kubeconfig) get pods
     """
     from bireme.apiserver.serving.folder import Folder, default_path
+    from bireme.private_files import UnsafeFileError, check_folder
 
-    path = Folder(data_dir or default_path()).kubeconfig
+    folder = Folder(data_dir or default_path())
+    path = folder.kubeconfig
+    try:
+        check_folder(folder.path)
+    except FileNotFoundError:
+        pass
+    except UnsafeFileError as error:
+        raise click.ClickException(error.message) from error
     if not path.exists():
         raise click.ClickException(
             f"no API server runs here: there is no {path}\n\nhint: start one with `bireme up`"
         )
-    click.echo(path)
+    echo_data(str(path))

@@ -28,6 +28,7 @@ import msgspec
 
 from bireme.cli.failures import Failure
 from bireme.cli.places import Asked
+from bireme.private_files import read_file
 
 FILE: Final = "target.json"
 MEND: Final = (
@@ -111,7 +112,7 @@ def load() -> SavedTarget | None:
     if path is None:
         return None
     try:
-        saved: SavedTarget = msgspec.json.decode(path.read_bytes(), type=SavedTarget)
+        saved: SavedTarget = msgspec.json.decode(read_file(path), type=SavedTarget)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -63,7 +63,10 @@ class NodeFolder:
     def prepare(self) -> None:
         """Make the folders, and the programs in them."""
         shutil.rmtree(self.departed, ignore_errors=True)
-        for folder in (self.path, self.programs, self.path / "pods", self.path / "names"):
+        for folder in (
+            self.path,
+            *(self.path / name for name in ("bin", "pods", "names", "networks", "claims")),
+        ):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         programs = {"bireme-agent": _AGENT.format(python=sys.executable, root=ROOT), RANK: RANK_PROGRAM}
         for name, text in programs.items():

@@ -13,6 +13,7 @@ from bireme.node.folders import ROOT, PodFolder
 from bireme.node.open_files import restore_limit
 from bireme.node.shim.nursery import LONGEST_MESSAGE
 from bireme.node.shims import ShimError
+from bireme.private_files import open_log
 
 _START_SECONDS: Final = 20.0
 _END_SECONDS: Final = 2.0
@@ -59,7 +60,7 @@ class Nursery:
         """The connection to the process, which is started if there is none."""
         if self._connection is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs, (self._folder / "shims.log").open("ab") as log:
+            with theirs, open_log(self._folder / "shims.log") as log:
                 # The folder of the pods stands in the command line: by it leftovers are found.
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, str(ROOT), f"{self._folder}/pods"],

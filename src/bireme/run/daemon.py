@@ -19,6 +19,7 @@ from bireme.kube.errors import KubeError
 from bireme.node.drivers import PROCESS
 from bireme.node.machine import look
 from bireme.node.open_files import raise_limit
+from bireme.node.shim.tree import read_process
 from bireme.run import chores
 from bireme.run.apiserver import Options, now
 from bireme.run.embedded import Embedded, embedded
@@ -96,7 +97,7 @@ class Told:
 
 def _describe(running: Embedded, options: DaemonOptions, *, stays: bool) -> Daemon:
     server, machine = running.server, running.machine
-    keep = options.keep_finished or timedelta()
+    keep, process = options.keep_finished or timedelta(), read_process(os.getpid())
     return Daemon(
         os.getpid(),
         server.url,
@@ -111,6 +112,7 @@ def _describe(running: Embedded, options: DaemonOptions, *, stays: bool) -> Daem
         keep_finished_seconds=keep.total_seconds(),
         cpu=options.cpu,
         memory=options.memory,
+        start_ticks=None if process is None else process.start,
     )
 
 

@@ -19,7 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
+from bireme import private_files
 from bireme.disk import is_full
+from bireme.node.shim.tree import read_process
+from bireme.private_files import UnsafeFileError, open_log
 
 _MOST_LOG: Final = 8 << 20
 _MESSAGE_LINES: Final = 12
@@ -48,6 +51,8 @@ class Daemon(msgspec.Struct, frozen=True, rename="camel"):
     """0 is for ever; None, as for the next two, is not known: an older daemon does not tell."""
     cpu: str | None = None
     memory: str | None = None
+    start_ticks: int | None = None
+    """When the process was started, as /proc tells: another process may have its number by now."""
 
 
 def card(folder: Path) -> Path:
@@ -61,8 +66,11 @@ def log_file(folder: Path) -> Path:
 def find(folder: Path) -> Daemon | None:
     """The daemon of a folder; waits for one that is being started. Raises StartError."""
     try:
-        if not (folder / "lock").exists():
+        private_files.check_folder(folder)
+        if not os.path.lexists(folder / "lock"):
             return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise _unusable(folder, error) from error
     with _starting(folder):
@@ -87,16 +95,38 @@ def ensure(
             return _start(folder, arguments), True
         accept(found)
         if stays and not found.stays:
-            os.kill(found.pid, signal.SIGUSR1)
+            send_signal(found, signal.SIGUSR1)
             found = msgspec.structs.replace(found, stays=True)
         return found, False
 
 
 def write_card(folder: Path, daemon: Daemon) -> None:
     """Let others read who the daemon is."""
-    new = folder / ".daemon.new"
-    new.write_bytes(msgspec.json.encode(daemon))
-    new.replace(card(folder))
+    private_files.write_file(card(folder), msgspec.json.encode(daemon))
+
+
+def send_signal(daemon: Daemon, signum: int) -> bool:
+    """Signal a daemon; False if it has ended, also where another process has its number by now."""
+    try:
+        descriptor = os.pidfd_open(daemon.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # The descriptor is of the process that is looked at, or of one that has ended.
+        if not _is_same(daemon):
+            return False
+        signal.pidfd_send_signal(descriptor, signum)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_same(daemon: Daemon) -> bool:
+    """Whether the process is still the daemon; older daemons do not tell when they were started."""
+    process = read_process(daemon.pid)
+    return process is not None and daemon.start_ticks in (None, process.start)
 
 
 class _Kubeconfig(msgspec.Struct):
@@ -133,6 +163,8 @@ def wait_gone(pid: int, seconds: float) -> bool:
 
 
 def _unusable(folder: Path, error: OSError) -> StartError:
+    if isinstance(error, UnsafeFileError):
+        return StartError(error.message)
     return StartError(
         f"can't use {folder}: {error.strerror}\n\nhint: name a folder of your own with --data-dir"
     )
@@ -141,8 +173,8 @@ def _unusable(folder: Path, error: OSError) -> StartError:
 @contextlib.contextmanager
 def _starting(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+        private_files.make_folder(folder)
+        descriptor = private_files.open_file(folder / "starting", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise _unusable(folder, error) from error
     try:
@@ -160,7 +192,7 @@ def _found(folder: Path) -> Daemon | None:
     if daemon is not None and daemon.pid == holder and daemon.ending:
         wait_gone(holder, _END_SECONDS)
         return _found(folder) if _holder(folder) != holder else daemon
-    if daemon is None or daemon.pid != holder:
+    if daemon is None or daemon.pid != holder or not _is_same(daemon):
         raise StartError(
             f"{folder} is in use by process {holder}, which runs no jobs\n\n"
             "hint: stop that `bireme apiserver`, or choose another folder with --data-dir"
@@ -170,7 +202,9 @@ def _found(folder: Path) -> Daemon | None:
 
 def _read_card(folder: Path) -> Daemon | None:
     try:
-        return msgspec.json.decode(card(folder).read_bytes(), type=Daemon)
+        return msgspec.json.decode(private_files.read_file(card(folder)), type=Daemon)
+    except UnsafeFileError as error:
+        raise _unusable(folder, error) from error
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -178,7 +212,7 @@ def _read_card(folder: Path) -> Daemon | None:
 def _holder(folder: Path) -> int | None:
     """The process that holds the folder's lock, which goes with it however it ends."""
     try:
-        descriptor = os.open(folder / "lock", os.O_RDWR)
+        descriptor = private_files.open_file(folder / "lock", os.O_RDWR)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -203,7 +237,11 @@ def _start(folder: Path, arguments: tuple[str, ...]) -> Daemon:
     # -P: without it the modules of the current directory, which may be a stranger's, come before all others.
     # -I would also leave out the user's site-packages, where Bireme itself may be installed.
     command = [sys.executable, "-P", "-m", "bireme.cli.main", "daemon", "--data-dir", str(folder), *arguments]
-    with log.open("ab") as output:
+    try:
+        opened = open_log(log)
+    except UnsafeFileError as error:
+        raise _unusable(folder, error) from error
+    with opened as output:
         begin = output.tell()
         with _signals_blocked() as unblock:
             process = subprocess.Popen(  # noqa: S603 - our own program
@@ -249,7 +287,7 @@ def _signals_blocked() -> Iterator[Callable[[], None]]:
 
 def _shorten(log: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        if log.stat().st_size > _MOST_LOG:
+        if log.lstat().st_size > _MOST_LOG:
             log.replace(log.with_suffix(".log.1"))
 
 

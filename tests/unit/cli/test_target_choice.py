@@ -136,7 +136,7 @@ def test_a_saved_choice_that_cant_be_read_is_an_error_with_a_remedy(content: byt
 def test_a_saved_choice_that_may_not_be_opened_is_an_error(tmp_path: Path) -> None:
     """A folder in place of the file: root, too, can't read it."""
     (tmp_path / "config/bireme/target.json").mkdir(parents=True)
-    with pytest.raises(Failure, match=r"can't read the saved target .*: Is a directory"):
+    with pytest.raises(Failure, match=r"can't read the saved target .*: it is not a regular file"):
         load()
 
 

@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bireme import private_files
 from bireme.apiserver.serving.identity import RENEWED_AFTER, make_identity
+from bireme.private_files import UnsafeFileError
 
 TOKEN_BYTES: Final = 32
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
@@ -43,8 +44,11 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Hold the folder: one process at a time. The lock goes with its holder, however that ends."""
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            private_files.make_folder(self.path)
+            private_files.check_contents(self.path)
+            descriptor = private_files.open_file(self.path / "lock", os.O_RDWR | os.O_CREAT)
+        except UnsafeFileError as error:
+            raise FolderError(error.message) from error
         except OSError as error:
             raise FolderError(f"can't use {self.path}: {error.strerror}") from error
         try:
@@ -67,13 +71,23 @@ class Folder:
     def token(self) -> str:
         """The token of this folder, made when there is none."""
         path = self.path / "token"
-        if not path.exists():
+        if not os.path.lexists(path):
             self._write(path, secrets.token_urlsafe(TOKEN_BYTES).encode())
-        return read_token(path)
+        try:
+            return _checked_token(path, private_files.read_secret(path))
+        except UnsafeFileError as error:
+            raise FolderError(error.message) from error
+        except OSError as error:
+            raise FolderError(f"can't read the token in {path}: {error.strerror}") from error
 
     def tls(self, now: datetime) -> TlsFiles:
         """The certificate of this folder, made when there is none, or when it is old."""
         files = TlsFiles(self.path / "ca.crt", self.path / "tls.crt", self.path / "tls.key")
+        try:
+            for file in files:
+                private_files.check_file(file)
+        except UnsafeFileError as error:
+            raise FolderError(error.message) from error
         if not all(file.exists() for file in files) or _is_old(files.certificate, now):
             made = make_identity(LOOPBACK_NAMES, now)
             self._write(files.authority, made.authority)
@@ -85,7 +99,7 @@ class Folder:
     def last_port(self) -> int:
         """The port that the server had the last time; 0 if that is not known."""
         try:
-            return int(self._port.read_text())
+            return int(private_files.read_file(self._port))
         except (OSError, ValueError):
             return 0
 
@@ -98,15 +112,9 @@ class Folder:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Put a whole file in place at once, readable by the owner alone."""
-        temporary = ""
         try:
-            descriptor, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{path.name}.")
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(path)
+            private_files.write_file(path, content)
         except OSError as error:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
             raise FolderError(f"can't write {path}: {error.strerror}") from error
 
 
@@ -126,10 +134,15 @@ def default_path() -> Path:
 
 
 def read_token(path: Path) -> str:
+    """Return the token in a file that the user names; who else may read it is for the user to say."""
     try:
-        token = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return _checked_token(path, path.read_bytes())
+    except OSError as error:
         raise FolderError(f"can't read the token in {path}: {error}") from error
+
+
+def _checked_token(path: Path, content: bytes) -> str:
+    token = content.decode("ascii", "replace").strip()
     if len(token) < TOKEN_BYTES or not token.isascii() or not token.isprintable() or " " in token:
         raise FolderError(
             f"the token in {path} is no use: at least {TOKEN_BYTES} characters of ASCII without blanks"

@@ -37,6 +37,7 @@ from bireme.apiserver.kinds import (
 )
 from bireme.apiserver.priority import BUILT_IN
 from bireme.apiserver.rules import Object
+from bireme.apiserver.serving.gateway import read_log_options
 from bireme.apiserver.store import Store
 from support.control_plane import ControlPlane
 from support.core_objects import CoreObjects
@@ -135,6 +136,9 @@ class Theirs:
         response = self._connection.getresponse()
         answered = json.loads(response.read())
         return Answer(200 if response.status == 201 else response.status, answered)
+
+    def read_log(self, query: str) -> Answer:
+        return self._call("GET", f"{_path(POD)}/none/log?{query}", {})
 
     def close(self) -> None:
         self._connection.close()
@@ -453,6 +457,29 @@ def test_names_and_paths_that_kubernetes_leaves_to_the_node_are_taken_alike(
     theirs.delete(POD, "taken")
     assert real.code == 200
     assert view(POD, mine) == view(POD, real)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sinceTime", "9999-99-99"),
+        ("sinceTime", "2026-01-02T03:04:05"),
+        ("sinceTime", "x"),
+        ("sinceSeconds", "9223372036854775808"),
+        ("tailLines", "1.0"),
+        ("limitBytes", "x"),
+    ],
+)
+def test_options_of_logs_that_can_not_be_read_are_refused_alike(
+    theirs: Theirs, name: str, value: str
+) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    with pytest.raises(StatusError) as refusal:
+        read_log_options(pod, {name: value})
+    real = theirs.read_log(f"{name}={value}")
+    assert (
+        (refusal.value.code, refusal.value.reason) == (real.code, real.body["reason"]) == (400, "BadRequest")
+    )
 
 
 @pytest.mark.parametrize("each", BUILT_IN, ids=lambda each: each["metadata"]["name"])

@@ -153,10 +153,9 @@ def test_ranks_reach_the_outside(here: Here, tmp_path: Path) -> None:
         assert here.play(job)["phase"] == "Succeeded"
 
 
-def test_a_job_with_a_network_leaves_nothing_behind(here: Here, tmp_path: Path) -> None:
+def test_a_network_ends_with_the_last_pod_though_the_job_is_kept(here: Here, tmp_path: Path) -> None:
     job = build_job("gone", "", ("5.0", 1, 1))
     assert here.play(job)["phase"] == "Succeeded"
-    here.delete(job)
     networks = str(here.folder / "node/networks")
     eventually(lambda: not processes_with(networks), lambda: processes_with(networks))
 

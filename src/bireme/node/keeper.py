@@ -165,6 +165,7 @@ class Keeper:
                 await self._tell(made)
                 if made.done:
                     self._driver.devices.release(self.uid)
+                    self._networks.release(self._pod)
                 if made.done and "deletionTimestamp" in self._pod["metadata"]:
                     await self._remove()
                 if not self._is_gone:

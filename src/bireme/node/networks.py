@@ -75,6 +75,7 @@ class Networks:
         self._locks: dict[str, asyncio.Lock] = {}
         self._entries: dict[str, tuple[str, ...]] = {}
         self._sorts: dict[str, Sort] = {}
+        self._ended: set[str] = set()
 
     async def join(
         self, pod: Object, folder: PodFolder, job: Object | None, entry: Sequence[str] = ()
@@ -150,9 +151,20 @@ class Networks:
         found = next((members for members in self._members.values() if uid in members), {})
         return [member for other, member in found.items() if other != uid]
 
+    def release(self, pod: Object) -> None:
+        """End a job's network once all its pods have ended, though they are kept. Idempotent.
+
+        A pod that comes later, as after a restart, gets a new one.
+        """
+        self._ended.add(pod["metadata"]["uid"])
+        for job_uid, members in self._members.items():
+            if pod["metadata"]["uid"] in members and self._ended.issuperset(members):
+                self._end_holder(job_uid)
+
     def leave(self, pod: Object) -> None:
         """Forget a pod; the network of a job goes with its last one."""
         uid = pod["metadata"]["uid"]
+        self._ended.discard(uid)
         for job_uid, members in list(self._members.items()):
             if members.pop(uid, None) is not None:
                 self._write_hosts(job_uid)
@@ -244,13 +256,17 @@ class Networks:
             raise NetworkError("the network of the job is gone at once")
         return pid
 
-    def _end(self, job_uid: str) -> None:
+    def _end_holder(self, job_uid: str) -> None:
         folder = self._folder / job_uid
         if (pid := _alive(folder)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for name in ("holder.json", "holder.json.new", "failed", "log"):
             (folder / name).unlink(missing_ok=True)
+
+    def _end(self, job_uid: str) -> None:
+        self._end_holder(job_uid)
+        folder = self._folder / job_uid
         for path in folder.glob(f"{_HOSTS}*"):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 # The image of controller, webhooks and scheduler; launchers of Kubeflow's MPIJobs take kubectl from it.
 #
-#   docker build -t bireme/controller:0.1.0 .
+#   docker build -t registry.example/bireme:0.1.0 .
 #
 # Behind a mirror, or without a network, name others: --build-arg PYTHON=… KUBECTL=…, and for packages pip's own
 # PIP_INDEX_URL, or PIP_NO_INDEX=1 and PIP_FIND_LINKS=FOLDER with that folder mounted (podman build --volume).

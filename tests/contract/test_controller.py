@@ -15,6 +15,7 @@ from bireme.kube.resources import (
     CONFIG_MAPS,
     EVENTS,
     NAMESPACES,
+    NETWORK_POLICIES,
     PODS,
     ROLES,
     SECRETS,
@@ -22,6 +23,7 @@ from bireme.kube.resources import (
     Resource,
     resource_of,
 )
+from bireme.planning import Settings
 from support.cluster_world import World, connect, controller_at_work, new_world, until
 from support.control_plane import ControlPlane
 
@@ -539,3 +541,23 @@ def test_two_controllers_make_no_pod_twice(cluster: ControlPlane) -> None:
             assert {name: pod["metadata"]["uid"] for name, pod in (await world.pods()).items()} == uids
 
     play(cluster, "two-controllers", scene)
+
+
+def test_each_job_has_a_network_policy_where_the_installation_asks(cluster: ControlPlane) -> None:
+    async def scene(world: World) -> None:
+        jobs = [generic("g"), mpi("m"), kubeflow("k")]
+        for job in jobs:
+            await world.create(job)
+
+        async def are_there() -> bool:
+            found = await world.client.list(NETWORK_POLICIES, world.namespace, type=dict)
+            return {each["metadata"]["name"] for each in found.items} == {"g", "m", "k"}
+
+        await until(are_there)
+        policy = await world.client.get(NETWORK_POLICIES, world.namespace, "m")
+        (owner,) = policy["metadata"]["ownerReferences"]
+        own = {"matchLabels": {"bireme.dev/job-uid": owner["uid"]}}
+        assert policy["spec"]["podSelector"] == own
+        assert policy["spec"]["ingress"] == [{"from": [{"podSelector": own}]}]
+
+    play(cluster, "network-policies", scene, settings=Settings(job_network_policies=True))

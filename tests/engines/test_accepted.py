@@ -12,7 +12,6 @@ from bireme.admission import default
 from bireme.api.kinds import find_kind
 from bireme.installation.authority import Authority
 from bireme.installation.objects import build_objects
-from bireme.installation.values import read_values
 from bireme.planning import Observed, Settings, plan
 from bireme.planning.actions import Create, CreatePod
 from bireme.planning.engines import ENGINES
@@ -21,6 +20,7 @@ from support.control_plane import BinariesMissingError, ControlPlane
 from support.fixtures import unavailable
 from support.gang_engines import install_engine_crds
 from support.installation import Object, apply, as_list
+from support.values import complete_values
 
 pytestmark = pytest.mark.xdist_group("gang_engines")
 
@@ -90,7 +90,7 @@ def test_the_objects_of_a_job_are_taken_field_by_field(plane: ControlPlane, engi
 def classes(engine: str, priorities: set[int]) -> list[Object]:
     """The classes of priority that an installation brings for the engine."""
     objects = build_objects(
-        read_values({"gangEngine": engine, "crds": {"install": False}}), "bireme-system", Authority()
+        complete_values({"gangEngine": engine, "crds": {"install": False}}), "bireme-system", Authority()
     )
     return [
         each

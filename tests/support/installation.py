@@ -18,12 +18,13 @@ from bireme.control.webhooks.certificates import make_authority
 from bireme.installation.authority import Authority
 from bireme.installation.names import CONTROLLER, DEFAULT_NAMESPACE, WEBHOOKS
 from bireme.installation.objects import build_crds, build_namespace, build_objects
-from bireme.installation.values import overlay, read_values
+from bireme.installation.values import overlay
 from bireme.kube.clock import utc_now
 from support.cluster_world import until
 from support.control_plane import BinariesMissingError, ControlPlane
 from support.fixtures import unavailable
 from support.ports import free_port
+from support.values import complete_values
 
 BIREME = Path(sys.executable).parent / "bireme"
 AUDIT_POLICY = {
@@ -44,7 +45,7 @@ class Installation:
     def __init__(self, plane: ControlPlane, namespace: str, values: Object | None = None) -> None:
         self.plane = plane
         self.namespace = namespace
-        self.values = read_values(overlay(values or {}, {"crds": {"install": False}}))
+        self.values = complete_values(overlay(values or {}, {"crds": {"install": False}}))
         self.health_port, self.webhook_port = free_port(), free_port()
         self.webhook_health_port = free_port()
         self.authority = make_authority(utc_now())
@@ -203,7 +204,7 @@ def node(name: str = "somewhere") -> Object:
 
 def install_crds(plane: ControlPlane) -> None:
     """All six, once for all installations."""
-    apply(plane, build_crds(read_values({"kubeflow": {"enabled": True}})))
+    apply(plane, build_crds(complete_values({"kubeflow": {"enabled": True}})))
     plane.kubectl("wait", "--for=condition=Established", "--timeout=150s", "crd", "--all")
 
 

@@ -50,6 +50,7 @@ def command(
     bireme manifests -n tools --set watchNamespace=team-a --set kubeflow.enabled=true
     """
     from bireme.api.names import is_dns_1123
+    from bireme.installation.expressions import MissingValueError
     from bireme.installation.objects import build_objects
     from bireme.installation.values import ValuesError, read_values
     from bireme.manifest.writer import write
@@ -61,7 +62,11 @@ def command(
     except ValuesError as error:
         raise Failure(str(error), "deploy/helm/bireme/values.yaml lists every value") from error
     found = _authority(values, namespace, authority, Asked(kubeconfig=kubeconfig, context=context))
-    echo_data(write(build_objects(values, namespace, found)), nl=False)
+    try:
+        objects = build_objects(values, namespace, found)
+    except MissingValueError as error:
+        raise Failure(str(error), "--set image.repository=registry.example/bireme") from error
+    echo_data(write(objects), nl=False)
 
 
 def _authority(values: dict[str, Any], namespace: str, file: str | None, asked: Asked) -> "Authority":

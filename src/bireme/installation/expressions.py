@@ -54,6 +54,17 @@ class Text(Expression, frozen=True):
     parts: tuple[Any, ...]
 
 
+class MissingValueError(Exception):
+    """A value that must be set is not; the message names it."""
+
+
+class Required(Expression, frozen=True):
+    """A value that must not be empty; the message says what to do."""
+
+    value: Any
+    message: str
+
+
 class FirstSet(Expression, frozen=True):
     """The first that is not empty, else the second."""
 
@@ -118,6 +129,10 @@ def _resolve(expression: Expression, world: World) -> Any:  # noqa: C901 - one c
             return base64.b64encode(getattr(world.authority, part)).decode()
         case Text(template, parts):
             return template % tuple(str(resolve(part, world)) for part in parts)
+        case Required(value, message):
+            if not (found := resolve(value, world)):
+                raise MissingValueError(message)
+            return found
         case FirstSet(first, second):
             return resolve(first, world) or resolve(second, world)
         case Choice(condition, yes, no):
@@ -166,6 +181,8 @@ def _as_helm(expression: Expression) -> str:  # noqa: C901 - one case for each k
             # %v: numbers of values.yaml are floats to Helm.
             words = (json.dumps(template.replace("%s", "%v")), *map(as_helm, parts))
             return f"(printf {' '.join(words)})"
+        case Required(value, message):
+            return f"(required {json.dumps(message)} {as_helm(value)})"
         case FirstSet(first, second):
             return f"({as_helm(first)} | default {as_helm(second)})"
         case Choice(condition, yes, no):

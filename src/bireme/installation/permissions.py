@@ -19,6 +19,7 @@ _OLDER: Final = tuple(
 _TABLES: Final[tuple[tuple[str, str, Sequence[tuple[str, Sequence[rbac.Rule]]]], ...]] = (
     (CONTROLLER, "", ((_JOBS, rbac.CONTROLLER_RULES), (_HOME, rbac.LEASE_RULES))),
     (CONTROLLER, "kubeflow.enabled", ((_JOBS, (*rbac.KUBEFLOW_RULES, *rbac.LAUNCHER_RULES)),)),
+    (CONTROLLER, "networkPolicy.jobs", ((_JOBS, rbac.JOB_POLICY_RULES),)),
     (CONTROLLER, "webhooks.enabled", ((_CLUSTER, _OLDER),)),
     *(
         (CONTROLLER, f"gangEngine={engine}", ((_JOBS, engine_rules(group)),))

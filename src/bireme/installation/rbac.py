@@ -12,6 +12,7 @@ from bireme.api.kinds import COLOSSALAI_JOB, GENERIC_JOB, KUBEFLOW_MPI_JOB, MPI_
 from bireme.installation.expressions import Namespace, Not, Value
 from bireme.installation.names import (
     CONTROLLER,
+    JOB_POLICIES,
     KUBEFLOW,
     LAUNCHER,
     SCHEDULER,
@@ -25,6 +26,7 @@ RBAC: Final = "rbac.authorization.k8s.io"
 READ: Final = ("get", "list", "watch")
 FOLLOW: Final = ("list", "watch")
 KUBEFLOW_ON: Final = Value("kubeflow.enabled")
+JOB_POLICIES_ON: Final = Value("networkPolicy.jobs")
 WEBHOOKS_ON: Final = Value("webhooks.enabled")
 SCHEDULER_ON: Final = Value("scheduler.enabled")
 
@@ -99,6 +101,16 @@ KUBEFLOW_RULES: Final = (
     Rule(RBAC, ("roles", "rolebindings"), ("get", "create"), "of launchers"),
 )
 """There too, for MPIJobs of Kubeflow."""
+
+JOB_POLICY_RULES: Final = (
+    Rule(
+        "networking.k8s.io",
+        ("networkpolicies",),
+        ("get", "create"),
+        "of jobs; `get` tells whether one that is there is the job's own",
+    ),
+)
+"""There too, where each job gets a NetworkPolicy."""
 
 LAUNCHER_RULES: Final = (
     Rule("", ("pods",), ("get",), "to grant it to launchers: who grants a permission must hold it"),
@@ -214,6 +226,8 @@ def build_rbac() -> list[Part]:
         *grant(CONTROLLER, CONTROLLER_RULES, WATCHED, WATCHED),
         *cluster_grant(KUBEFLOW, KUBEFLOW_RULES, everywhere, KUBEFLOW_ON),
         *grant(KUBEFLOW, KUBEFLOW_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
+        *cluster_grant(JOB_POLICIES, JOB_POLICY_RULES, everywhere, JOB_POLICIES_ON),
+        *grant(JOB_POLICIES, JOB_POLICY_RULES, WATCHED, WATCHED, JOB_POLICIES_ON),
         *cluster_grant(LAUNCHER, LAUNCHER_RULES, everywhere, KUBEFLOW_ON),
         *grant(LAUNCHER, LAUNCHER_RULES, WATCHED, WATCHED, KUBEFLOW_ON),
         *grant(f"{CONTROLLER}-lease", LEASE_RULES, Namespace()),

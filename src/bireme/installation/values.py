@@ -16,8 +16,18 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 class Image(Group, frozen=True):
     """The image of controller and webhooks; launchers of Kubeflow's MPIJobs take kubectl from it."""
 
-    repository: Annotated[str, Meta(description="Where it is.", min_length=1)] = "bireme/controller"
+    repository: Annotated[
+        str,
+        Meta(
+            description="Where it is, with its registry. There is no default: the owner of such a name on a "
+            "public registry would get the controller's permissions."
+        ),
+    ] = ""
     tag: Annotated[str, Meta(description="Which one; the chart's version when empty.")] = ""
+    digest: Annotated[
+        str,
+        Meta(description="Which one, `sha256:…`; wins over the tag.", pattern=r"^(sha256:[0-9a-f]{64})?$"),
+    ] = ""
     pull_policy: Annotated[
         Literal["Always", "IfNotPresent", "Never"], Meta(description="When nodes ask for it anew.")
     ] = "IfNotPresent"
@@ -203,9 +213,16 @@ class Switch(Group, frozen=True):
 
 
 class NetworkPolicy(Group, frozen=True):
-    """What may reach the pods of controller and webhooks, and what they may reach."""
+    """What may reach the pods of controller, scheduler and webhooks, and what they may reach."""
 
-    enabled: Annotated[bool, Meta(description="Whether there is one.")] = True
+    enabled: Annotated[bool, Meta(description="Whether there are some.")] = True
+    jobs: Annotated[
+        bool,
+        Meta(
+            description="Create one for each job, too, that lets only its own pods in: the ports of MPI, "
+            "torchrun and services have no login. Other clients then can't reach the service ports of a job."
+        ),
+    ] = False
     restrict_egress: Annotated[
         bool, Meta(description="Let them reach DNS and the API server's ports alone.")
     ] = False
@@ -247,7 +264,7 @@ class Values(Group, frozen=True):
         Switch, Meta(description="Lets one pod of each Deployment be taken away at a time.")
     ] = Switch()
     network_policy: Annotated[
-        NetworkPolicy, Meta(description="What may reach the pods of controller and webhooks.")
+        NetworkPolicy, Meta(description="What may reach our pods, and the pods of jobs.")
     ] = NetworkPolicy()
     global_: Annotated[
         dict[str, Any], Meta(description="Helm's, for charts that hold this one; not read.")

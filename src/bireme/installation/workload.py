@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bireme.installation.expressions import Choice, FirstSet, Namespace, Value, Version, text
+from bireme.installation.expressions import Choice, FirstSet, Namespace, Required, Value, Version, text
 from bireme.installation.names import (
     CONTROLLER,
     METRICS,
@@ -17,7 +17,7 @@ from bireme.installation.names import (
     selector,
 )
 from bireme.installation.parts import Part, Tree, here
-from bireme.installation.rbac import SCHEDULER_ON, WEBHOOKS_ON
+from bireme.installation.rbac import JOB_POLICIES_ON, SCHEDULER_ON, WEBHOOKS_ON
 
 HEALTH_PORT: Final = 8081
 DRAIN_SECONDS: Final = 10
@@ -29,7 +29,15 @@ CERTIFICATES: Final = "/certificates"
 NOBODY: Final = 65532
 """The user of our image."""
 _HEALTH: Final[Tree] = {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}
-IMAGE: Final = text("%s:%s", Value("image.repository"), FirstSet(Value("image.tag"), Version()))
+_REPOSITORY: Final = Required(
+    Value("image.repository"),
+    "image.repository is not set: build the image (Dockerfile), push it, and name it with its registry",
+)
+IMAGE: Final = Choice(
+    Value("image.digest"),
+    text("%s@%s", _REPOSITORY, Value("image.digest")),
+    text("%s:%s", _REPOSITORY, FirstSet(Value("image.tag"), Version())),
+)
 
 
 def build_workload() -> list[Part]:
@@ -87,11 +95,12 @@ def _certificates() -> Tree:
 
 def build_scheduler() -> list[Part]:
     """The scheduler of queues, for whoever wants it."""
-    budget = _disruption_budget(SCHEDULER, "scheduler")
+    budget, policy = Value("podDisruptionBudget.enabled"), Value("networkPolicy.enabled")
     return [
         Part(build_deployment("scheduler", SCHEDULER, _scheduler_arguments(), [_HEALTH]), (SCHEDULER_ON,)),
         Part(_service(SCHEDULER_METRICS, HEALTH_PORT, "health", "scheduler"), (SCHEDULER_ON,)),
-        Part(budget, (SCHEDULER_ON, Value("podDisruptionBudget.enabled"))),
+        Part(_disruption_budget(SCHEDULER, "scheduler"), (SCHEDULER_ON, budget)),
+        Part(_network_policy(SCHEDULER, "scheduler", "health"), (SCHEDULER_ON, policy)),
     ]
 
 
@@ -198,6 +207,7 @@ def _arguments() -> list[Any]:
         Choice(Value("kubeflow.enabled"), "--kubeflow", "--no-kubeflow"),
         text("--gang-engine=%s", Value("gangEngine")),
         text("--controller-image=%s", IMAGE),
+        Choice(JOB_POLICIES_ON, "--job-network-policies", "--no-job-network-policies"),
         "--health-host=*",
         f"--health-port={HEALTH_PORT}",
         keep,

@@ -50,7 +50,8 @@ class Settings(msgspec.Struct, frozen=True):
     ssh_port: int = 2222
     torch_port: int = 29500
     cluster_domain: str = "cluster.local"
-    controller_image: str = "bireme/controller:latest"
+    controller_image: str = "bireme.invalid/controller"
+    """Set by every installation; the name of the default can't be resolved, and so by nobody taken."""
     gang_engine: str = "bireme"
     """Who places the pods of queued jobs; one of `engines.NAMES`."""
     job_network_policies: bool = False

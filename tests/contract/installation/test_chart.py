@@ -26,6 +26,7 @@ from bireme.kube.clock import utc_now
 from support.control_plane import ControlPlane
 from support.helm import CHART, helm, render
 from support.installation import install_crds
+from support.values import complete_values, with_image
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -87,7 +88,7 @@ def by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, An
 
 def values_file(folder: Path, values: dict[str, Any]) -> str:
     path = folder / "values.json"
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps(with_image(values)))
     return f"--values={path}"
 
 
@@ -101,7 +102,7 @@ def test_the_chart_makes_the_objects_that_manifests_prints(tmp_path: Path, value
         if kind == "CustomResourceDefinition":
             # Only Helm takes objects away by itself, and so only a chart must say that they stay.
             assert each["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    printed = by_name(build_objects(read_values(values), "try", authority))
+    printed = by_name(build_objects(complete_values(values), "try", authority))
     assert charted.keys() == printed.keys()
     assert all(charted[key] == printed[key] for key in printed)
 

@@ -20,12 +20,12 @@ from bireme.installation.authority import Authority
 from bireme.installation.checkup import examine
 from bireme.installation.names import CONTROLLER, WEBHOOKS, selector
 from bireme.installation.objects import build_namespace, build_objects
-from bireme.installation.values import read_values
 from bireme.kube.clock import utc_now
 from bireme.run.checkup import Examiner
 from support.cluster_world import connect, until
 from support.control_plane import ControlPlane
 from support.installation import apply, as_list, node
+from support.values import SET_IMAGE, complete_values
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -94,7 +94,7 @@ def cluster(plane: ControlPlane) -> ControlPlane:
 
 @pytest.mark.parametrize("values", MODES.values(), ids=MODES)
 def test_a_server_side_dry_run_takes_all_objects(cluster: ControlPlane, values: dict[str, Any]) -> None:
-    objects = build_objects(read_values(values), "try", AUTHORITY)
+    objects = build_objects(complete_values(values), "try", AUTHORITY)
     told = apply(cluster, objects, "--dry-run=server", "--validate=strict")
     assert len(told.splitlines()) == len(objects)
 
@@ -103,7 +103,7 @@ def test_a_server_side_dry_run_takes_all_objects(cluster: ControlPlane, values: 
 def test_our_own_pods_are_let_in_where_pod_security_is_strictest(cluster: ControlPlane, name: str) -> None:
     """As a Deployment's pods are made by somebody else, its template is tried as a pod."""
     apply(cluster, [build_namespace("strict")])
-    objects = build_objects(read_values({}), "strict", AUTHORITY)
+    objects = build_objects(complete_values({}), "strict", AUTHORITY)
     deployment = next(
         each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Deployment", name)
     )
@@ -127,14 +127,16 @@ def test_the_command_prints_the_same_objects(tmp_path: Path) -> None:
     file = tmp_path / "authority.pem"
     file.write_bytes(AUTHORITY.certificates + AUTHORITY.key)
     settings = ("--set", "kubeflow.enabled=true", "--set", "crds.install=false", "--authority", str(file))
-    result = CliRunner().invoke(cli, ["manifests", "-n", "try", *settings])
+    result = CliRunner().invoke(cli, ["manifests", "-n", "try", "--set", SET_IMAGE, *settings])
     printed = list(yaml.load_all(result.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    assert printed == build_objects(read_values(MODES["kubeflow"]), "try", AUTHORITY)
+    assert printed == build_objects(complete_values(MODES["kubeflow"]), "try", AUTHORITY)
 
 
 def printed_authority(*arguments: str) -> tuple[Authority, set[str]]:
     """The authority of the Secret that is printed, and what the webhooks are told to trust."""
-    result = CliRunner().invoke(cli, ["manifests", "--set", "crds.install=false", *arguments])
+    result = CliRunner().invoke(
+        cli, ["manifests", "--set", "crds.install=false", "--set", SET_IMAGE, *arguments]
+    )
     assert result.exit_code == 0, result.output
     objects = list(yaml.load_all(result.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     (secret,) = [each for each in objects if each["kind"] == "Secret"]
@@ -153,7 +155,7 @@ def test_an_upgrade_keeps_the_authority_that_the_cluster_has(cluster: ControlPla
     assert printed_authority("-n", "try")[0] != first
     place = ("-n", "try", "--kubeconfig", str(cluster.kubeconfig))
     assert printed_authority(*place)[0] != first
-    objects = build_objects(read_values(MODES["default"]), "try", first)
+    objects = build_objects(complete_values(MODES["default"]), "try", first)
     apply(cluster, [each for each in objects if each["kind"] == "Secret"])
     try:
         assert printed_authority(*place) == (first, trusted)
@@ -163,7 +165,7 @@ def test_an_upgrade_keeps_the_authority_that_the_cluster_has(cluster: ControlPla
 
 def test_an_authority_that_is_due_is_renewed_and_both_are_trusted(cluster: ControlPlane) -> None:
     old = make_authority(utc_now() - AUTHORITY_VALID * 0.9)
-    objects = build_objects(read_values(MODES["default"]), "try", old)
+    objects = build_objects(complete_values(MODES["default"]), "try", old)
     apply(cluster, [each for each in objects if each["kind"] == "Secret"])
     try:
         new, trusted = printed_authority("-n", "try", "--kubeconfig", str(cluster.kubeconfig))
@@ -178,7 +180,7 @@ def test_an_authority_that_is_due_is_renewed_and_both_are_trusted(cluster: Contr
 def test_webhooks_of_an_older_version_answer_until_the_new_ones_do(cluster: ControlPlane) -> None:
     """The Service has every ready pod of ours that serves webhooks: of older versions, the controller's."""
     home = build_namespace("older")
-    objects = build_objects(read_values({}), "older", AUTHORITY)
+    objects = build_objects(complete_values({}), "older", AUTHORITY)
     service = next(
         each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Service", WEBHOOKS)
     )
@@ -233,9 +235,29 @@ def our_pod(name: str, component: str, port: dict[str, Any]) -> dict[str, Any]:
 
 def namespaces(*arguments: str) -> list[str]:
     """Those that `bireme manifests` prints."""
-    result = CliRunner().invoke(cli, ["manifests", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["manifests", "--set", SET_IMAGE, *arguments], catch_exceptions=False)
     printed = yaml.load_all(result.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return [each["metadata"]["name"] for each in printed if each["kind"] == "Namespace"]
+
+
+def test_an_installation_must_name_its_image() -> None:
+    """Whoever owned a default name on a public registry would get the controller's permissions."""
+    result = CliRunner().invoke(cli, ["manifests"])
+    assert result.exit_code == 1
+    assert "image.repository is not set" in result.stderr
+    assert "--set image.repository=" in result.stderr
+
+
+def test_a_digest_wins_over_a_tag() -> None:
+    digest = f"sha256:{'0' * 64}"
+    objects = build_objects(complete_values({"image": {"tag": "1", "digest": digest}}), "try", AUTHORITY)
+    images = {
+        container["image"]
+        for each in objects
+        if each["kind"] == "Deployment"
+        for container in each["spec"]["template"]["spec"]["containers"]
+    }
+    assert images == {f"registry.example/bireme@{digest}"}
 
 
 def test_only_a_namespace_of_our_own_is_printed() -> None:
@@ -256,7 +278,7 @@ def test_what_else_is_in_the_namespace_stays_as_it_is(cluster: ControlPlane) -> 
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": name}}
     apply(cluster, [home, other])
-    objects = build_objects(read_values(MODES["scheduler"]), name, AUTHORITY)
+    objects = build_objects(complete_values(MODES["scheduler"]), name, AUTHORITY)
     try:
         apply(cluster, objects)
     finally:
@@ -282,7 +304,7 @@ async def said_of_webhooks(cluster: ControlPlane, namespace: str) -> set[str]:
 
 def test_bireme_goes_and_its_namespace_and_crds_stay(cluster: ControlPlane) -> None:
     """By the selector alone, though both are among what is deleted."""
-    values = read_values({"kubeflow": {"enabled": True}, "scheduler": {"enabled": True}})
+    values = complete_values({"kubeflow": {"enabled": True}, "scheduler": {"enabled": True}})
     objects = [build_namespace("kept"), *build_objects(values, "kept", AUTHORITY)]
     try:
         apply(cluster, objects)

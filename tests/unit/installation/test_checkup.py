@@ -15,7 +15,7 @@ from bireme.installation.checkup.facts import Certificate, Component
 from bireme.installation.checkup.permissions import needed_by_webhooks
 from bireme.installation.names import CONTROLLER, SCHEDULER, WEBHOOKS
 from bireme.installation.objects import build_objects
-from bireme.installation.values import read_values
+from support.values import complete_values
 
 Object = dict[str, Any]
 HOME = "tools"
@@ -33,7 +33,7 @@ VALUES: dict[str, Object] = {
 
 def facts_of(values: Object) -> Facts:
     """What would be found of an installation, as far as webhooks are concerned."""
-    objects = build_objects(read_values(values), HOME, AUTHORITY)
+    objects = build_objects(complete_values(values), HOME, AUTHORITY)
 
     def find(kind: str, name: str = "") -> Object | None:
         found = (each for each in objects if each["kind"] == kind and each["metadata"]["name"].endswith(name))

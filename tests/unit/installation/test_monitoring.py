@@ -12,8 +12,8 @@ from bireme.installation.authority import Authority
 from bireme.installation.dashboard import build_dashboard
 from bireme.installation.monitoring import ALERTS, SCHEDULER_ALERTS
 from bireme.installation.objects import build_objects
-from bireme.installation.values import read_values
 from bireme.kube.client import Client
+from support.values import complete_values
 from unit.kube.scripted import ScriptedTransport
 
 FUNCTIONS = {
@@ -83,7 +83,9 @@ def test_jobs_of_many_namespaces_are_counted_together() -> None:
 
 
 def test_each_component_has_a_service_that_the_service_monitor_selects() -> None:
-    values = read_values({"scheduler": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}})
+    values = complete_values(
+        {"scheduler": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}}
+    )
     objects = build_objects(values, "tools", Authority())
     monitor = next(each for each in objects if each["kind"] == "ServiceMonitor")
     wanted = monitor["spec"]["selector"]["matchLabels"].items()

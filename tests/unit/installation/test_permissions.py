@@ -8,9 +8,13 @@ import pytest
 from bireme.installation.authority import Authority
 from bireme.installation.objects import build_objects
 from bireme.installation.permissions import permission_tables
-from bireme.installation.values import read_values
+from support.values import complete_values
 
-ON = {"kubeflow": {"enabled": True}, "scheduler": {"enabled": True}}
+ON = {
+    "kubeflow": {"enabled": True},
+    "scheduler": {"enabled": True},
+    "networkPolicy": {"jobs": True},
+}
 VALUES: dict[str, dict[str, Any]] = {
     "all namespaces": ON,
     "one namespace": {**ON, "watchNamespace": "team"},
@@ -21,7 +25,7 @@ VALUES: dict[str, dict[str, Any]] = {
 
 def granted(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Account, resource and verb of each permission that our own accounts are given."""
-    objects = build_objects(read_values(values), "home", Authority())
+    objects = build_objects(complete_values(values), "home", Authority())
     roles = {(each["kind"], each["metadata"]["name"]): each for each in objects if "rules" in each}
     for binding in objects:
         for subject in binding.get("subjects") or ():

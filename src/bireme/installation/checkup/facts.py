@@ -38,6 +38,7 @@ class Layout(NamedTuple):
     own_certificates: bool = True
     engine: str = "bireme"
     scheduler: bool = False
+    job_policies: bool = False
 
 
 class Permission(NamedTuple):
@@ -144,6 +145,7 @@ def layout_of(controller: Object | None, server: Object | None, *, webhooks: boo
         "--certificates-from=external" not in _arguments(server),
         _value(arguments, "--gang-engine=") or "bireme",
         scheduler,
+        "--job-network-policies" in arguments,
     )
 
 

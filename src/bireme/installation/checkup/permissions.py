@@ -14,6 +14,8 @@ def needed(layout: Layout, namespace: str) -> list[Permission]:
     jobs = [*rbac.CONTROLLER_RULES]
     if layout.kubeflow:
         jobs += [*rbac.KUBEFLOW_RULES, *rbac.LAUNCHER_RULES]
+    if layout.job_policies:
+        jobs += rbac.JOB_POLICY_RULES
     return [
         *_permissions(jobs, layout.watched, world),
         *_permissions(rbac.LEASE_RULES, namespace, world),

@@ -1,5 +1,6 @@
 """One daemon for all tests that need not break it."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,18 @@ import pytest
 from bireme.node.machine import look
 from support.commands import Bireme, daemon
 from support.here import Here
+
+_ROOT_SAMPLE = 4
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Play one in four of the attacks on podman as root outside of the heavy tier; all run without root."""
+    attacks = [item for item in items if item.path.name == "test_podman_attacks.py"]
+    attacks = [item for item in attacks if re.search(r"\[root[-\]]", item.name)]
+    for number, item in enumerate(attacks):
+        if number % _ROOT_SAMPLE:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

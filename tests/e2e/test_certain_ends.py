@@ -119,8 +119,8 @@ def test_a_job_that_lost_a_part_of_its_program_has_failed(
         FAILURES[fault](stage, job["metadata"]["name"])
         status = stage.wait_phase(job, "Failed")
         told = f"{status}\n{output(stage, job)}"
-        # Ranks that torchrun starts do not wait for one another in this program.
-        assert output(stage, job).count("done") <= (2 if kind == "ColossalAIJob" else 0), told
+        # Ranks that torchrun starts do not wait for one another in this program: all others may end well.
+        assert output(stage, job).count("done") < (RANKS if kind == "ColossalAIJob" else 1), told
         if fault == "rank killed" and kind != "ColossalAIJob":
             assert status["firstFailure"]["replica"] == f"{job['metadata']['name']}-worker-1", told
 

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,18 +13,21 @@ from typing import Final
 DAEMONS: Final = ("prted", "orted", "torchrun")
 """What runs the ranks in a worker."""
 _SANDBOX: Final = "pause"
+_PATIENCE_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.05
 ROUNDS: Final = int(os.environ.get("BIREME_ROUNDS", "1"))
 """How often each fault is played; `make certain` sets 20."""
 STEPS: Final = """
-for step in range(100):
+for step in range(40):
     world.allreduce(step)
     os.write(1, b"step %d\\n" % step)
-    time.sleep(0.1)
+    time.sleep(0.25)
 os.write(1, b"done %d\\n" % world.allreduce(1))
 """
 """A program of ten seconds: each rank prints `done` and the number of ranks, or the run was incomplete.
 
-The fault must come before its end, also where a test sees the first steps some seconds late.
+The fault must come before its end, also where a test sees the first steps some seconds late. Steps are few
+because ranks that wait for one another spin, and tests run many jobs at once.
 """
 
 
@@ -60,17 +64,13 @@ def processes_of(uid: str) -> Iterator[tuple[int, str]]:
 
 
 def kill_daemon(uid: str) -> None:
-    pids = [pid for pid, name in processes_of(uid) if name in DAEMONS]
-    assert pids, list(processes_of(uid))
-    for pid in pids:
+    for pid in _await_processes(uid, lambda name: name in DAEMONS):
         _kill(pid)
 
 
 def kill_rank(uid: str) -> None:
     """Kill one rank of the pod."""
-    pids = [pid for pid, name in processes_of(uid) if name.startswith("python")]
-    assert pids, list(processes_of(uid))
-    _kill(max(pids))
+    _kill(max(_await_processes(uid, lambda name: name.startswith("python"))))
 
 
 def kill_worker(uid: str) -> None:
@@ -85,6 +85,15 @@ def cut_off(uid: str) -> None:
     """Take the network from a pod that has one of its own: packets are dropped without a word."""
     pid = next(pid for pid, _ in processes_of(uid))
     subprocess.run(["nsenter", "-t", str(pid), "--net", "ip", "link", "set", "eth0", "down"], check=True)
+
+
+def _await_processes(uid: str, is_wanted: Callable[[str], bool]) -> list[int]:
+    """Return the processes of a pod with such names; ranks of another pod may begin some seconds earlier."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not (pids := [pid for pid, name in processes_of(uid) if is_wanted(name)]):
+        assert time.monotonic() < deadline, list(processes_of(uid))
+        time.sleep(_POLL_SECONDS)
+    return pids
 
 
 def _kill(pid: int) -> None:

@@ -78,15 +78,14 @@ def check_folder(path: Path) -> None:
 
 def check_contents(path: Path) -> None:
     """Raise UnsafeFileError if something in a folder is not ours: it may once have been open to others."""
-    for entry in os.scandir(path):
-        found = entry.stat(follow_symlinks=False)
+    for entry in path.iterdir():
+        found = entry.lstat()
         if found.st_uid != os.geteuid():
-            raise UnsafeFileError(entry.path, f"it belongs to {_user(found.st_uid)}", "remove it")
+            raise UnsafeFileError(entry, f"it belongs to {_user(found.st_uid)}", "remove it")
         if stat.S_ISDIR(found.st_mode) and found.st_mode & _OTHERS_WRITE:
             problem = f"others may write to it (mode {stat.S_IMODE(found.st_mode):04o})"
-            raise UnsafeFileError(
-                entry.path, problem, f"look who has written there, then `chmod go-w {entry.path}`"
-            )
+            hint = f"look who has written there, then `chmod go-w {entry}`"
+            raise UnsafeFileError(entry, problem, hint)
 
 
 def _resolve(path: Path) -> Path:

@@ -32,6 +32,7 @@ MOST_PENDING: Final = 256
 MOST_HEAD_BYTES: Final = 64 * 1024
 PENDING_SECONDS: Final = 10.0
 _GOODBYE_SECONDS: Final = 1.0
+_HEAD_END: Final = b"\r\n\r\n"
 _BACKLOG: Final = 512
 _PAUSE_SECONDS: Final = 0.05
 
@@ -39,7 +40,7 @@ _PAUSE_SECONDS: Final = 0.05
 class Connection(web.RequestHandler):
     """The protocol of one TCP connection. `settled` is done once it is trusted or lost."""
 
-    __slots__ = ("_has_head", "_received", "is_trusted", "settled")
+    __slots__ = ("_end", "_has_head", "_received", "is_trusted", "settled")
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
         super().__init__(server, loop=loop, **options)
@@ -47,6 +48,7 @@ class Connection(web.RequestHandler):
         self.is_trusted = False
         self._has_head = False
         self._received = 0
+        self._end = b""
 
     def begin_request(self) -> None:
         """Count no more bytes: the first head is there, and aiohttp throttles what follows it."""
@@ -60,11 +62,19 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Parse what the client sent; close the connection if its first head is too large."""
         if not self._has_head:
-            self._received += len(data)
+            self._count_head(data)
             if self._received > MOST_HEAD_BYTES:
                 self._settle()
                 return
         super().data_received(data)
+
+    def _count_head(self, data: bytes) -> None:
+        """Count the bytes of the first head, and look for its end: much of a body may come along with it."""
+        seen = self._end + data
+        end = seen.find(_HEAD_END)
+        self._has_head = end >= 0
+        self._received += (end if self._has_head else len(seen)) - len(self._end)
+        self._end = seen[-len(_HEAD_END) + 1 :]
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Give the place of a pending connection back."""

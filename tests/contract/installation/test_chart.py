@@ -26,7 +26,7 @@ from bireme.kube.clock import utc_now
 from support.control_plane import ControlPlane
 from support.helm import CHART, helm, render
 from support.installation import install_crds
-from support.values import complete_values, with_image
+from support.values import SET_IMAGE, complete_values, with_image
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -147,7 +147,7 @@ def test_an_upgrade_by_helm_keeps_the_authority(plane: ControlPlane, tmp_path: P
         configuration = json.loads(plane.kubectl("get", kind, WEBHOOKS, "-o", "json").stdout)
         return secret["data"], {each["clientConfig"]["caBundle"] for each in configuration["webhooks"]}
 
-    options = ("--set=crds.install=false", "--set=controller.replicas=3")
+    options = (f"--set=crds.install=false,{SET_IMAGE}", "--set=controller.replicas=3")
     try:
         run("install", "bireme", CHART, "--create-namespace", options[0])
         before = found()
@@ -176,7 +176,7 @@ def test_crds_come_with_the_chart_and_stay_without_it(plane: ControlPlane, tmp_p
         result = helm(*arguments, kubeconfig=plane.kubeconfig, folder=tmp_path, check=check)
         return result.stdout + result.stderr
 
-    options = ("-n", "charted", "--create-namespace", "--set=kubeflow.enabled=true")
+    options = ("-n", "charted", "--create-namespace", "--set=kubeflow.enabled=true", f"--set={SET_IMAGE}")
     plane.kubectl("delete", "crd", NAME)
     try:
         run("install", "bireme", CHART, *options)

@@ -13,17 +13,18 @@ from bireme.node.machine import look
 from support.commands import Bireme, daemon
 from support.here import Here
 
-_ROOT_SAMPLE = 4
+_SAMPLED = {"rootless": 3, "root": 8}
+"""One in how many attacks on podman is played outside of the heavy tier."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Play one in four of the attacks on podman as root outside of the heavy tier; all run without root."""
     attacks = [item for item in items if item.path.name == "test_podman_attacks.py"]
-    attacks = [item for item in attacks if re.search(r"\[root[-\]]", item.name)]
-    for number, item in enumerate(attacks):
-        if number % _ROOT_SAMPLE:
-            item.add_marker(pytest.mark.long)
+    for user, sample in _SAMPLED.items():
+        played = [item for item in attacks if re.search(rf"\[{user}[-\]]", item.name)]
+        for number, item in enumerate(played):
+            if number % sample:
+                item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

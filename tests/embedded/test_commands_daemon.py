@@ -240,7 +240,7 @@ def test_a_demo_that_is_ended_leaves_nothing(alone: Bireme, signum: signal.Signa
     with subprocess.Popen(
         [BIREME, "demo"], env=alone.environment(TMPDIR=str(alone.work)), stderr=subprocess.DEVNULL
     ) as process:
-        eventually(lambda: [*alone.work.glob("bireme-demo-*/daemon.log")] != [])
+        eventually(lambda: [*alone.work.glob("bireme-demo-*/data/daemon.log")] != [])
         process.send_signal(signum)
         assert process.wait(60) == 128 + signum
     assert [*alone.work.iterdir()] == []

@@ -50,7 +50,7 @@ def make_folder(path: Path) -> None:
     missing = [path]
     while not os.path.lexists(missing[-1].parent):
         missing.append(missing[-1].parent)
-    _check_parent(_resolve(Path.cwd() / missing[-1].parent))
+    _check_parent(_resolve(missing[-1].parent.absolute()))
     for each in reversed(missing):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=_FOLDER_MODE)
@@ -61,7 +61,7 @@ def make_folder(path: Path) -> None:
 
 def check_folder(path: Path) -> None:
     """Raise UnsafeFileError unless a folder is ours alone, and FileNotFoundError if there is none."""
-    real = _resolve(Path.cwd() / path)
+    real = _resolve(path.absolute())
     found = real.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise UnsafeFileError(path, "it is not a folder", f"remove it, {_ELSEWHERE}")

@@ -13,6 +13,8 @@ from support.commands import Bireme
 from support.control_plane import find_kubectl
 from support.two_users import FILES, Attacker, Victim, timed
 
+pytestmark = pytest.mark.xdist_group("two_users")
+
 PATIENCE_SECONDS = 10.0
 """For one command of the victim's while the attack goes on; alone it takes about one second."""
 ATTACKS = {

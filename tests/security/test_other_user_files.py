@@ -7,6 +7,8 @@ import pytest
 from security.conftest import assert_nothing_gained
 from support.two_users import Attacker, Victim
 
+pytestmark = pytest.mark.xdist_group("two_users")
+
 DENIED = ("PermissionError", "FileNotFoundError")
 
 FILES = (

@@ -19,6 +19,8 @@ from support.two_users import MARK, VICTIM, Attacker, Victim
 JOB = "world"
 WAIT = """
 import ctypes, mmap
+
+pytestmark = pytest.mark.xdist_group("two_users")
 shared = MPI.Win.Allocate_shared(4096, 1, comm=world.Split_type(MPI.COMM_TYPE_SHARED))
 shared.tomemory()[0:20] = MARK.encode()
 secret = MARK

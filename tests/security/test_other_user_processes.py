@@ -6,6 +6,8 @@ import pytest
 
 from support.two_users import Attacker, Victim
 
+pytestmark = pytest.mark.xdist_group("two_users")
+
 DENIED = ("PermissionError", "FileNotFoundError")
 PROCESSES = ("daemon", "nursery", "shim", "pod")
 SECRETS = ("environ", "mem", "maps", "smaps", "auxv", "stack", "syscall", "personality", "pagemap", "io")

@@ -8,6 +8,8 @@ import pytest
 from security.conftest import assert_nothing_gained
 from support.two_users import Attacker, Outcome, Victim
 
+pytestmark = pytest.mark.xdist_group("two_users")
+
 SECRETS = "/api/v1/namespaces/default/secrets"
 PATHS = (
     "/", "/api", "/api/v1", "/apis", "/version", "/openapi/v3", "/metrics", "/debug/pprof/", "/logs/",

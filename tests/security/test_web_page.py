@@ -5,6 +5,8 @@ import pytest
 from security.conftest import assert_nothing_gained
 from support.two_users import Attacker, Victim
 
+pytestmark = pytest.mark.xdist_group("two_users")
+
 SECRET = "/api/v1/namespaces/default/secrets/precious"
 HOSTS = (
     "evil.example", "evil.example:{port}", "127.0.0.1.nip.io:{port}", "localhost.evil.example:{port}",

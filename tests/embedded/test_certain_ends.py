@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bireme.kube.errors import NotFound
-from bireme.kube.resources import PODS, Resource
+from bireme.kube.resources import PODS
 from support.faults import STEPS, batches, has_begun, kill_daemon, kill_rank, kill_worker, play_at_once
 from support.fixtures import unavailable
 from support.here import BIN, Here, Object, eventually
@@ -32,10 +32,7 @@ def delete_worker(here: Here, name: str) -> None:
 def evict_all(here: Here, name: str) -> None:
     """Ask for an eviction of every pod, as `kubectl drain` does."""
     for pod in (f"{name}-worker-0", f"{name}-worker-1", f"{name}-launcher"):
-        metadata = {"name": pod, "namespace": "default"}
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        kind = Resource("", "v1", f"pods/{pod}/eviction", "Eviction")
-        here.do(here.client.create(kind, "default", body))
+        here.do(here.client.evict("default", pod))
 
 
 FAILURES: Final[dict[str, Callable[[Here, str], None]]] = {

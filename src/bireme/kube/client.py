@@ -335,6 +335,13 @@ class Client:
 
     # ---- pods
 
+    async def evict(self, namespace: str, pod: str) -> None:
+        """Ask for an eviction, as `kubectl drain` does; TooManyRequests if a disruption budget forbids it."""
+        metadata = {"name": pod, "namespace": namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        path, data = PODS.path(namespace, pod, "eviction"), msgspec.json.encode(body)
+        await self._caller.call(Request("evict", PODS, "POST", path, is_refused, body=data))
+
     async def bind(
         self,
         namespace: str,

@@ -121,10 +121,7 @@ class Place:
 
     def evict(self, pod: str) -> None:
         """Ask for an eviction, as `kubectl drain` does."""
-        evictions = Resource("", "v1", f"pods/{pod}/eviction", "Eviction")
-        metadata = {"name": pod, "namespace": self.namespace}
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        self.do(self.client.create(evictions, self.namespace, body))
+        self.do(self.client.evict(self.namespace, pod))
 
     def clear(self) -> None:
         """Delete what a test has made and left."""

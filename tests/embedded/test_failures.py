@@ -275,11 +275,11 @@ CASES: Final = {
         [
             "first failure: launcher: exit code 255",
             "HYDRA build details:",
-            "hint: .*/mpich/mpirun is that of MPICH, and Bireme runs Open MPI 4.1 or 5: install .*",
+            "hint: .*/mpich-mpirun/mpirun is that of MPICH, and Bireme runs Open MPI 4.1 or 5: install .*",
         ],
         255,
         {"exitCode": 255},
-        environ={"PATH": "{work}/mpich:/usr/bin:/bin"},
+        environ={"PATH": "{work}/mpich-mpirun:/usr/bin:/bin"},
     ),
     "36 a command in quotes": Case(
         ["--replicas", "1", "--", "echo hi there"],
@@ -321,11 +321,11 @@ CASES: Final = {
 def work(bireme: Bireme) -> Path:
     for name, text in PROGRAMS.items():
         (bireme.work / name).write_text(text)
-    for folder, programs in {"bare": BARE, "mpich": ()}.items():
+    for folder, programs in {"bare": BARE, "mpich-mpirun": ()}.items():
         (bireme.work / folder).mkdir()
         for program in programs:
             (bireme.work / folder / program).symlink_to(f"/usr/bin/{program}")
-    mpich = bireme.work / "mpich/mpirun"
+    mpich = bireme.work / "mpich-mpirun/mpirun"
     mpich.write_text("#!/bin/sh\necho HYDRA build details:\nexit 255\n")
     mpich.chmod(0o755)
     return bireme.work

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -57,6 +58,8 @@ from bireme.node.podman.attendant import main
 main(sys.argv[2:])
 """
 _ASK_SECONDS: Final = 60
+_REMOVALS: Final = 10
+_REMOVAL_SECONDS: Final = 0.5
 _KEPT: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "DBUS_SESSION_BUS_ADDRESS")
 _KEPT_PREFIXES: Final = ("XDG_", "CONTAINER", "STORAGE_", "REGISTRY_", "HTTP", "http", "NO_PROXY", "no_proxy")
 
@@ -397,10 +400,16 @@ def remove(names: Sequence[str]) -> None:
     """Take these containers away, if they are there."""
     env = own_environment(os.environ)
     podman = shutil.which(PODMAN, path=env.get("PATH", os.defpath))
-    if podman and names:
-        command = [podman, "rm", "--force", "--ignore", "--volumes", "--time=0", *names]
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(command, env=env, capture_output=True, check=False, timeout=_ASK_SECONDS)  # noqa: S603
+    if not podman or not names:
+        return
+    command = [podman, "rm", "--force", "--ignore", "--volumes", "--time=0", *names]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        # podman fails on a container whose monitor was just killed, until it has seen that.
+        for _ in range(_REMOVALS):
+            done = subprocess.run(command, env=env, capture_output=True, check=False, timeout=_ASK_SECONDS)  # noqa: S603
+            if done.returncode == 0:
+                return
+            time.sleep(_REMOVAL_SECONDS)
 
 
 def remove_folder(folder: PodFolder) -> None:

@@ -240,14 +240,14 @@ def test_any_object_is_judged_or_refused_in_time(name: str) -> None:
 
 
 def test_quota_of_a_large_job_is_compared_in_time() -> None:
-    """1000 containers in each of 5000 replicas."""
+    """300 containers in each of 5000 replicas: more would be refused."""
     container = {"image": "x", "resources": {"requests": {"cpu": "1"}}}
     job = generic(replicas=5000, scheduler={"t9kScheduler": {"queue": "small"}})
-    containers = [{**container, "name": f"c{index}"} for index in range(1000)]
+    containers = [{**container, "name": f"c{index}"} for index in range(300)]
     job["spec"]["replicaSpecs"][0]["template"] = {"spec": {"containers": containers}}
     queue = {"metadata": {"name": "small"}, "spec": {"quota": {"requests": {"cpu": "1"}}}}
     begun = time.thread_time()
     warning = quota_warning(job, queue)
     assert time.thread_time() - begun < MOST_SECONDS
     assert warning is not None
-    assert "5M of cpu (quota 1)" in warning
+    assert "1500k of cpu (quota 1)" in warning

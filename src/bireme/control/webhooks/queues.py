@@ -134,7 +134,7 @@ class QueueAccess:
     # ---- asking
 
     async def ask(self, question: Question) -> Reply:
-        """Raises KubeError where nobody can tell."""
+        """Raises KubeError if the API server does not answer."""
         queue = question.queue or DEFAULT_QUEUE
         if question.group:
             try:
